@@ -31,7 +31,7 @@ class McpServerStore:
     def read(self, session: int) -> list[Json]:
         """Return the session's servers, as ACP's McpServer; [] if it has none."""
         try:
-            return objects_in(json.loads(self._path(session).read_bytes()))
+            return objects_in(json.loads(self._find_path(session).read_bytes()))
         except (FileNotFoundError, ValueError):
             return []
 
@@ -41,13 +41,13 @@ class McpServerStore:
             self.remove(session)
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(self._path(session), json.dumps(list(servers)))
+        write_atomically(self._find_path(session), json.dumps(list(servers)))
 
     def remove(self, session: int) -> None:
         """Forget the session's servers."""
-        self._path(session).unlink(missing_ok=True)
+        self._find_path(session).unlink(missing_ok=True)
 
-    def _path(self, session: int) -> Path:
+    def _find_path(self, session: int) -> Path:
         return self._folder / f"{session}.json"
 
 

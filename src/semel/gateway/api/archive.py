@@ -70,7 +70,7 @@ class ArchiveApi(Components):
         Raises BadRequest (the message names the line), Conflict.
         """
         try:
-            checked = await asyncio.to_thread(lambda: check_file(_lines(file)))
+            checked = await asyncio.to_thread(lambda: check_file(_read_lines(file)))
             target = self._import_to(key or checked.header.key, checked.header.agent)
         except ValueError as error:
             raise BadRequest(str(error)) from None
@@ -81,7 +81,7 @@ class ArchiveApi(Components):
                 status = await self._import(file, checked, target)
             except (import_session.SessionExists, import_session.ImportDisturbed) as error:
                 raise Conflict(str(error)) from None
-        return _outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
+        return _make_outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
 
     def _import_to(self, key: str, agent: str) -> Addressee:
         """Return the new session's key, home and agent.
@@ -100,7 +100,7 @@ class ArchiveApi(Components):
         progress = await self.record.write(import_session.begin_import, target, checked)
         if progress.done:
             return "known"
-        steps = _steps(file, progress.lines)
+        steps = _read_steps(file, progress.lines)
         with self.file_store:  # no file that an imported entry is about to name is removed
             while batch := await asyncio.to_thread(next, steps, None):
                 progress = await self.record.write(import_session.import_lines, progress, target, checked, batch)
@@ -116,10 +116,10 @@ class ArchiveApi(Components):
         if await self.record.read(views.find_session, target.key) is not None:
             target = self._import_to(page_key(target.key, origin), checked.header.agent)
         status = await self._import(file, checked, target)
-        return _outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
+        return _make_outcome(target, checked, status, checked.header.entries if status == "imported" else 0)
 
     async def _grow(self, file: IO[bytes], checked: CheckedFile, target: Addressee, held: HeldConversation) -> Json:
-        digest = await asyncio.to_thread(lambda: digest_entries(_lines(file), held.entries))
+        digest = await asyncio.to_thread(lambda: digest_entries(_read_lines(file), held.entries))
         if checked.header.entries < held.entries or digest != held.digest:
             raise Conflict(
                 f"{held.origin} does not begin with the {held.entries} entries that {target.key!r} holds of it: they "
@@ -127,11 +127,11 @@ class ArchiveApi(Components):
                 "that session first"
             )
         if checked.header.entries == held.entries:
-            return _outcome(target, checked, "known", 0)
+            return _make_outcome(target, checked, "known", 0)
         before, steps = held.entries, _growth_steps(file, held)
         while step := await asyncio.to_thread(next, steps, None):
             held = await self.record.write(import_growth.add_lines, held, target, checked, *step)
-        return _outcome(target, checked, "grown", held.entries - before)
+        return _make_outcome(target, checked, "grown", held.entries - before)
 
     async def _exists_already(self, key: str, digest: str, entries: int) -> bool:
         """Return whether the session `key` exists and its export has the file's `digest` and number of `entries`."""
@@ -145,7 +145,7 @@ class ArchiveApi(Components):
         return writer.digest == digest
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
+def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of the file.
 
     A line above MAX_LINE_BYTES is split; its first piece is too long to pass the check.
@@ -155,11 +155,11 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _steps(file: IO[bytes], done_lines: int) -> Iterator[list[AnyLine]]:
+def _read_steps(file: IO[bytes], done_lines: int) -> Iterator[list[AnyLine]]:
     """Yield the records after the first `done_lines` lines, in batches, each for one transaction."""
     batch: list[AnyLine] = []
     size = 0
-    for raw in itertools.islice(_lines(file), done_lines, None):
+    for raw in itertools.islice(_read_lines(file), done_lines, None):
         batch += [record for _, record in read_lines((raw,))]
         size += len(raw)
         if len(batch) >= STEP_LINES or size >= STEP_BYTES:
@@ -173,7 +173,7 @@ def _growth_steps(file: IO[bytes], held: HeldConversation) -> Iterator[tuple[lis
     """Yield the turns and entries that are not held, in batches, each with the digest of all entries up to its last."""
     batch: list[AnyLine] = []
     digest, size = begin_entries_digest(), 0
-    for raw in _lines(file):
+    for raw in _read_lines(file):
         ((_, record),) = read_lines((raw,))
         if isinstance(record, EntryLine):
             digest.update(entry_identity(record))
@@ -200,5 +200,5 @@ def page_key(key: str, origin: str) -> str:
     return f"{agent}:web:{escape_address(origin)}"[:191] + f":{digest}"
 
 
-def _outcome(target: Addressee, checked: CheckedFile, status: str, added: int) -> Json:
+def _make_outcome(target: Addressee, checked: CheckedFile, status: str, added: int) -> Json:
     return {"session": target.key, "status": status, "entries": checked.header.entries, "added": added}

@@ -191,13 +191,13 @@ class ChannelSupervisor:
         if kind not in self._logged and len(self._logged) < MAX_LOGGED_FAULTS:
             self._logged.add(kind)
             trace = "".join(traceback.format_exception(error))
-            log.error("a channel failed", channel=self.channel.name, what=kind, trace=self._redacted(trace))
+            log.error("a channel failed", channel=self.channel.name, what=kind, trace=self._redact(trace))
         return self._note_loss(f"it failed inside ({type(error).__name__}); see the gateway's log")
 
     def _shown_error(self, text: str) -> str:
-        return shorten_to_line(self._redacted(text), ERROR_CHARS)
+        return shorten_to_line(self._redact(text), ERROR_CHARS)
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return text

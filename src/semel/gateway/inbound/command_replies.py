@@ -169,10 +169,10 @@ def _format_message(message: LastMessage, is_whole: bool) -> str:
     text = message.entry.text if is_whole else shorten_to_line(message.entry.text, MESSAGE_CHARS)
     names = [str(file.get("name") or "without a name") for file in load(message.entry.more).get("files") or ()]
     words = [f"[file {shorten_to_line(name, TITLE_CHARS)}]" for name in names] + ([text] if text else [])
-    return f"{_author(message.entry)}{_FATES[message.fate]}: {' '.join(words)}"
+    return f"{_name_author(message.entry)}{_FATES[message.fate]}: {' '.join(words)}"
 
 
-def _author(row: EntryRow) -> str:
+def _name_author(row: EntryRow) -> str:
     more = load(row.more)
     default = {"event": more.get("kind"), "user": "the owner"}.get(row.role)
     return str(more.get("sender") or default or row.role)

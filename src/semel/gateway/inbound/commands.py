@@ -295,7 +295,7 @@ class Commands:
     async def _repeat_argument(self, command: OpenCommand) -> str:
         return str(command.argument)
 
-    async def _mistyped(self, command: OpenCommand) -> str:
+    async def _correct_name(self, command: OpenCommand) -> str:
         word, nearest = command.argument.split()
         return (
             f"There is no command /{word}; did you mean /{nearest}? Nothing was sent to the agent. "
@@ -319,7 +319,7 @@ _HANDLERS: dict[str, Callable[[Commands, OpenCommand], Awaitable[str]]] = {
     REFUSED: Commands._repeat_argument,
     PAIR: Commands._repeat_argument,
     GREET: Commands._repeat_argument,
-    MISTYPED: Commands._mistyped,
+    MISTYPED: Commands._correct_name,
 }
 
 

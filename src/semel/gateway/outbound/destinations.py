@@ -65,11 +65,11 @@ class Destinations:
             return ResolvedDestination(home, True)
         name = match_name(requested, (HOME, *self.names(session)))
         if name == HOME:
-            problem = f"this session has no home; {self._reachable(session, None)}"
+            problem = f"this session has no home; {self._describe_reach(session, None)}"
             return ResolvedDestination(home, True) if home else ResolvedDestination(None, problem=problem)
         if name is None:
             return ResolvedDestination(
-                None, problem=f"no destination is named {requested!r} here; {self._reachable(session, home)}"
+                None, problem=f"no destination is named {requested!r} here; {self._describe_reach(session, home)}"
             )
         destination = self.destinations[name]
         return ResolvedDestination(destination.resolved, destination.resolved == home)
@@ -85,7 +85,7 @@ class Destinations:
             return ResolvedDestination(None, problem="it reached nobody, so nothing can follow it there")
         return ResolvedDestination(dest, dest == home)
 
-    def _reachable(self, session: str, home: str | None) -> str:
+    def _describe_reach(self, session: str, home: str | None) -> str:
         names = ([HOME] if home else []) + list(self.names(session))
         return f"the names that exist are: {', '.join(names)}" if names else "no names are allowed here"
 

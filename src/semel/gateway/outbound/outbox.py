@@ -166,7 +166,7 @@ class Outbox:
                     self._held_chats.wait_for_arrival(dest)
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.
-                capacities, pauses = self._capacities(), self._pace.pauses()
+                capacities, pauses = self._list_capacities(), self._pace.pauses()
                 departures = (
                     await self._write_with_retries(send_queue.depart, capacities, pauses) if capacities else DueParts()
                 )
@@ -206,7 +206,7 @@ class Outbox:
         """Return the number of running attempts and look-ups, by channel."""
         return Counter(departure.channel for departure in self._under_way.values())
 
-    def _capacities(self) -> dict[str, ChannelCapacity]:
+    def _list_capacities(self) -> dict[str, ChannelCapacity]:
         busy = self._count_under_way()
         return {name: ChannelCapacity(rules, self._max_concurrent - busy[name]) for name, rules in self._rules.items()}
 
@@ -225,9 +225,9 @@ class Outbox:
         task = asyncio.create_task(work, name=f"outbox part {departure.part}", context=context)
         self._under_way[task] = departure
         self._pace.begin(departure.dest)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._note_ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_ended(self, task: asyncio.Task[None]) -> None:
         self._pace.end(self._under_way.pop(task).dest)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s failed", task.get_name(), exc_info=error)

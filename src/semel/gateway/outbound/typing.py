@@ -42,7 +42,7 @@ class Typing:
 
         It pauses while `waits()` is true, because the turn then waits for a person.
         """
-        typist = self._typist(begun)
+        typist = self._find_typist(begun)
         if typist is not None and begun.home is not None:
             address = begun.home.partition(":")[2]
             work = self._type(typist, address, waits)
@@ -53,7 +53,7 @@ class Typing:
         if (task := self._turns.pop(begun.turn, None)) is not None:
             task.cancel()
 
-    def _typist(self, begun: BegunTurn) -> Typist | None:
+    def _find_typist(self, begun: BegunTurn) -> Typist | None:
         name = (begun.home or "").partition(":")[0]
         channel = self._channels.get(name)
         if channel is None or not self._runs() or not channel.caps.typing or not is_asked_by_person(begun.events, name):

@@ -46,9 +46,9 @@ class _JobTools:
             raise BadRequest(str(error)) from None
         if isinstance(outcome, ClaimResult):
             return make_refusal(f"{outcome.reason}. Nothing was started.")
-        return self._begun(outcome)
+        return self._describe_begun(outcome)
 
-    def _begun(self, row: SessionJob) -> Json:
+    def _describe_begun(self, row: SessionJob) -> Json:
         job = rows.job_json(row)
         if row.state == "failed":
             return {"ok": False, "text": f"not started: {row.error}. Nothing runs.", "data": job}

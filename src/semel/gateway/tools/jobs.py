@@ -88,7 +88,7 @@ class JobManager:
             else:  # a repeat of the call: wait for the outcome of the first
                 await self._resumed.wait()
                 await self._wait_until_started(outcome.run)
-            return await self._row(outcome.run)
+            return await self._find_row(outcome.run)
         finally:
             self._starting.pop(run).set()
             self._sweep_now.set()
@@ -128,9 +128,9 @@ class JobManager:
 
     async def show(self, run: str) -> Json:
         """Return one job. Raises NotFound."""
-        return rows.job_json(await self._row(run))
+        return rows.job_json(await self._find_row(run))
 
-    async def _row(self, run: str) -> SessionJob:
+    async def _find_row(self, run: str) -> SessionJob:
         row = await self.record.read(rows.get, run)
         if row is None:
             raise NotFound(f"there is no job {run!r}")
@@ -143,7 +143,7 @@ class JobManager:
 
         Raises NotFound, or Conflict if it has ended. `by`: who cancels it.
         """
-        if (row := await self._row(run)).ended is not None:
+        if (row := await self._find_row(run)).ended is not None:
             raise Conflict(f"there is nothing to cancel: {format_job(rows.job_json(row), self.clock.now())}")
         row = await self.record.write(rows.cancel, run, by)
         await self.end(row)
@@ -163,7 +163,7 @@ class JobManager:
                 await self._wait_until_started(row.run)
                 if not await asyncio.to_thread(self.port.cancel, row.run, row.cancelled or DEFAULT_CANCELLER):
                     await self.sweep()
-                if (await self._row(row.run)).ended is None:
+                if (await self._find_row(row.run)).ended is None:
                     await over.wait()
         except TimeoutError:
             log.warning("a job that was cancelled does not end", job=row.run, session=row.key)
@@ -223,7 +223,7 @@ class JobManager:
         for orphan in await asyncio.to_thread(self.port.orphans):
             await self._deliver_reports(orphan)
         for row in rows_open:
-            if row.run not in present and (await self._row(row.run)).ended is None:
+            if row.run not in present and (await self._find_row(row.run)).ended is None:
                 await self._report_unstarted(row)
         return bool(await self.record.read(rows.count_open))
 

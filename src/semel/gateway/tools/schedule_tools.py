@@ -34,7 +34,7 @@ class _ScheduleTools:
         tz = str(call.arguments.get("tz") or "UTC")
         try:
             definition = self.schedules.define_for_agent(call.caller.key, spec, text, tz)
-            name = await self._act(call, f"schedule {spec}", lambda tx, who: rows.add_by_agent(tx, definition))
+            name = await self._perform(call, f"schedule {spec}", lambda tx, who: rows.add_by_agent(tx, definition))
         except (BadSchedule, rows.ScheduleRefused) as error:
             return make_refusal(f"{error}. Nothing was scheduled.")
         if isinstance(name, ClaimResult):
@@ -52,7 +52,7 @@ class _ScheduleTools:
     async def cancel(self, call: ToolRequest) -> Json:
         name = call.text("name")
         try:
-            outcome = await self._act(
+            outcome = await self._perform(
                 call, f"cancel schedule {name}", lambda tx, who: _cancel_schedule(tx, who.key, name)
             )
         except rows.ScheduleRefused as error:
@@ -65,7 +65,7 @@ class _ScheduleTools:
         )
         return {"ok": outcome, "text": text + ".", "data": {"name": name}}
 
-    async def _act(
+    async def _perform(
         self, call: ToolRequest, description: str, body: Callable[[Tx, tool_calls.CallingSpawn], Any]
     ) -> Any:
         return await self.schedules.record.write(tool_calls.perform, call.row, description, body)

@@ -159,7 +159,7 @@ class ScheduleManager:
         try:
             definition = self._define(name, session, text, form, spec, tz, downtime, "api")
             if definition.due is None:
-                raise self._past(spec, tz)
+                raise self._explain_past(spec, tz)
             await self.record.write(rows.add, definition, replace, paused)
         except ValueError as error:
             raise BadRequest(str(error)) from None
@@ -228,7 +228,7 @@ class ScheduleManager:
             self._check_cron(spec)
         definition = self._define(f"agent-{secrets.token_hex(3)}", session, text, form, spec, tz, "once", "agent")
         if definition.due is None:
-            raise self._past(spec, tz)
+            raise self._explain_past(spec, tz)
         return definition
 
     def _check_cron(self, spec: str) -> None:
@@ -239,7 +239,7 @@ class ScheduleManager:
             once = f"for once, write a date and time like 2030-03-29 07:30; it is {self.format_now()} now"
             raise BadSchedule(f"{error}; {once}") from None
 
-    def _past(self, spec: str, tz: str) -> BadSchedule:
+    def _explain_past(self, spec: str, tz: str) -> BadSchedule:
         return BadSchedule(f"{spec!r} is in the past: it is {self.format_now(tz)} now")
 
     def format_now(self, tz: str = "UTC") -> str:

@@ -143,7 +143,7 @@ class ToolCallHandler:
             "home": caller.home is not None,
             "names": names,
             "workspace": caller.folder or (str(agent.cwd) if agent else ""),
-            "instructions": _instructions(caller.home is not None, names),
+            "instructions": _format_instructions(caller.home is not None, names),
         }
 
     async def _call(self, params: Json) -> Json:
@@ -218,7 +218,7 @@ class ToolCallHandler:
 
     # ------------------------------------------------------------ the tools
 
-    async def _message(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
+    async def _request_message(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
         text = call.visible_text("text")
         return self._say(call, text, self._place(call, call.arguments.get("to")), {}), None
 
@@ -235,7 +235,7 @@ class ToolCallHandler:
         legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)
 
-    async def _file(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
+    async def _request_file(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
         path, caption = call.visible_text("path"), str(call.arguments.get("text") or "")
         place = self._place(call, call.arguments.get("to"))
         named = {"files": [{"name": path}]}
@@ -252,7 +252,7 @@ class ToolCallHandler:
         more = {"kind": "file", "files": [row | blob.image_size]}
         return self._say(call, caption, place, op, kind="file", more=more), row
 
-    async def _reaction(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
+    async def _request_reaction(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:
         emoji = call.visible_text("emoji")
         message, place = await self._message_of(call), self._place(call, None)
         if message is None:
@@ -308,9 +308,9 @@ class ToolCallHandler:
 
 
 _TOOLS: dict[str, Callable[[ToolCallHandler, ToolRequest], Any]] = {
-    "send_message": ToolCallHandler._message,
-    "send_file": ToolCallHandler._file,
-    "add_reaction": ToolCallHandler._reaction,
+    "send_message": ToolCallHandler._request_message,
+    "send_file": ToolCallHandler._request_file,
+    "add_reaction": ToolCallHandler._request_reaction,
     "edit_message": ToolCallHandler._edit,
     "ask": ToolCallHandler._ask,
 }
@@ -343,7 +343,7 @@ def _describe_missing_message(call: ToolRequest) -> str:
     return f"there is no message {call.arguments.get('message')!r} in this session that this can refer to"
 
 
-def _instructions(home: bool, names: list[str]) -> str:
+def _format_instructions(home: bool, names: list[str]) -> str:
     where = ([HOME] if home else []) + names
     return (
         "Semel delivers what you say. The text you write in a turn reaches the person by itself, so these tools are "

@@ -221,7 +221,7 @@ class BlockClaims:
         block = self.open_blocks.pop(slot, None)
         if block is None:
             return []
-        return self._take_pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last, cut)
+        return self._take_pieces(block, block.reader.end()) + self._make_claims(block, block.parts, partial, last, cut)
 
     def break_off(self) -> list[turn_ops.Op]:
         """After the agent has died, claim the texts whose previews were withheld because they might have become echoes.
@@ -237,7 +237,7 @@ class BlockClaims:
             turn_ops.Block(part.slot, (replace(self._say_home(part.text), legs=()),), partial=True) for part in withheld
         ]
 
-    def _claims(
+    def _make_claims(
         self,
         block: StreamedBlock,
         parts: Sequence[HomePart | ClaimRequest],
@@ -346,7 +346,7 @@ class BlockClaims:
         block.home_files.append(file)
         if at_once:
             self._add_part(block, at_once)  # so that the text before it is sent, too
-        ops = self._claims(block, block.parts)
+        ops = self._make_claims(block, block.parts)
         self._settle_parts(block)
         if self.home is not None and self.places.narrates_all(self.home):
             block.previewed = []  # the previewed text has a message of its own
@@ -390,7 +390,7 @@ class BlockClaims:
         repeats = stretch is not None and not stretch.is_shown and verbatim_form(stretch.text) in originals
         if block.one_message and not repeats:
             return []
-        ops = self._claims(block, block.parts)
+        ops = self._make_claims(block, block.parts)
         if ops and not block.one_message:
             ops += self.leave()
         self._settle_parts(block)

@@ -83,7 +83,8 @@ class AttemptPlanner:
             await recollect(how, lost_attempts)
             lost_attempts = replace(lost_attempts, utterances=await self._list_utterances(begun))
         resumes = how == "resume"
-        notes = await self._notes(begun, live, lost_attempts.utterances if resumes else ()) if how != "recall" else []
+        utterances = lost_attempts.utterances if resumes else ()
+        notes = await self._make_notes(begun, live, utterances) if how != "recall" else []
         if resumes and live.conversation.memory != RECORD:  # otherwise it reads them in the transcript
             notes += prompt.format_tool_calls(lost_attempts.forgotten_calls)
         live.primed = live.primed or how != "recall"
@@ -116,7 +117,7 @@ class AttemptPlanner:
         questions = [event.typed_text for event in begun.events]
         return interrupted_turn.find_turn(list(live.fold.items()), questions, before, ended=live.history_ended)
 
-    async def _notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:
+    async def _make_notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:
         """Return the notes that a process gets once: destination names, and how its memory differs from the record.
 
         `utterances`: texts to leave out of the notes, because the prompt of a resumed turn lists them.

@@ -67,7 +67,7 @@ def build_message_blocks(text: str, more: Mapping[str, Any], copies: WorkspaceFi
     out = [text_block(mark_as_semel("about the message below; nobody typed this", lines))] if notes else []
     if text.strip():
         out.append(text_block(text if _is_private_to_owner(more) else make_inert(text)))
-    return [*out, *map(text_block, _transcripts(more)), *links]
+    return [*out, *map(text_block, _list_transcripts(more)), *links]
 
 
 def _format_program_message(text: str, more: Mapping[str, Any], copies: WorkspaceFiles | None) -> str:
@@ -226,7 +226,7 @@ def _transcribed_files(more: Mapping[str, Any]) -> list[Json]:
     return [file for file in more.get("files") or () if file.get("transcript")]
 
 
-def _transcripts(more: Mapping[str, Any]) -> list[str]:
+def _list_transcripts(more: Mapping[str, Any]) -> list[str]:
     """Return the words of each voice note between marks: a person said them, and a program wrote them down."""
     return [
         mark_as_semel(

@@ -122,15 +122,15 @@ class StreamView:
         """Add operations of the fold, in order."""
         for op in ops:
             if isinstance(op, Began):
-                self._began(op)
+                self._begin_row(op)
             elif op.id not in self.kinds:
                 continue
             elif isinstance(op, Grew):
-                self._grew(op)
+                self._grow_row(op)
             elif isinstance(op, Changed):
-                self._changed(op)
+                self._change_row(op)
             else:
-                self._ended(op)
+                self._end_row(op)
 
     def take_batch(self) -> list[turn_ops.Op]:
         """Remove and return the operations that are due to be shown."""
@@ -180,7 +180,7 @@ class StreamView:
 
     # ------------------------------------------------------------ per operation
 
-    def _began(self, op: Began) -> None:
+    def _begin_row(self, op: Began) -> None:
         fields = dict(op.fields)
         if fields.pop("history", False):
             return
@@ -199,7 +199,7 @@ class StreamView:
         if op.kind not in _ITEM_KINDS:
             return
         self.kinds[op.id] = op.kind
-        self._open(op.id, op.kind, fields, text)
+        self._open_item(op.id, op.kind, fields, text)
 
     def _add_session_change(self, kind: str, fields: dict[str, Any]) -> None:
         """Add the operation for a change of the session as a whole: its title, mode or commands."""
@@ -208,7 +208,7 @@ class StreamView:
         else:
             self.pending.append(turn_ops.About(fields))
 
-    def _open(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
+    def _open_item(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
         name = fields.pop("call", None)
         if kind == "tool":
             self.outputs[slot] = OutputView()
@@ -224,7 +224,7 @@ class StreamView:
             turn_ops.ItemOpen(slot, kind, name, "" if kind == "tool" else text, body, live, started=kind == "tool")
         )
         if kind == "tool" and text:
-            self._output(slot, text)
+            self._grow_output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
         """Withhold the preview of a block while it may repeat the text of an announced call of Semel's tools (Law 5).
@@ -238,16 +238,16 @@ class StreamView:
             text = _unwrap_arguments(announced.get("input")).get("text")
             self.speech.hold_back([text] if isinstance(text, str) else [])
 
-    def _grew(self, op: Grew) -> None:
+    def _grow_row(self, op: Grew) -> None:
         match self.kinds[op.id]:
             case "message":
                 self.pending += self.speech.grow_block(op.id, op.text)
             case "tool":
-                self._output(op.id, op.text)
+                self._grow_output(op.id, op.text)
             case _:
                 self.pending.append(turn_ops.ItemGrow(op.id, op.text))
 
-    def _output(self, slot: int, text: str) -> None:
+    def _grow_output(self, slot: int, text: str) -> None:
         head = self.outputs[slot].grow(text)
         self._grown_slots.add(slot)
         if head is None:
@@ -255,7 +255,7 @@ class StreamView:
         grew = "" if slot in self._redrawn_slots else head or ""
         self.pending.append(turn_ops.ItemGrow(slot, grew, output=text))
 
-    def _changed(self, op: Changed) -> None:
+    def _change_row(self, op: Changed) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
         if kind in _SESSION_FIELDS:
@@ -284,7 +284,7 @@ class StreamView:
         self._redrawn_slots.discard(slot)
         self.pending.append(turn_ops.ItemSet(slot, output.body(), text=output.head, output=text))
 
-    def _ended(self, op: Ended) -> None:
+    def _end_row(self, op: Ended) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
         if kind in _SESSION_FIELDS:
