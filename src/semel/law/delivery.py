@@ -129,10 +129,10 @@ def step(state: State, event: Event) -> Step:
     try:
         return TABLE[state][event]
     except KeyError:
-        raise PartStepNotAllowed(_refusal(state, event)) from None
+        raise PartStepNotAllowed(_explain_refusal(state, event)) from None
 
 
-def _refusal(state: State, event: Event) -> str:
+def _explain_refusal(state: State, event: Event) -> str:
     if event == "resend":
         return f"this part is {state}; only a part that is held or rejected can be resent"
     if event == "drop":

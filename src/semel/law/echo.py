@@ -103,7 +103,7 @@ def find_original(
     `earlier`: the claims in the order in which they were judged, those of this attempt included. `is_last_of_attempt`:
     the new claim is the last one of its attempt.
     """
-    standing = _standing(earlier, -1 if how == "tool" else _since(attempt, boundaries, is_last_of_attempt))
+    standing = _list_standing(earlier, -1 if how == "tool" else _find_boundary(attempt, boundaries, is_last_of_attempt))
     copy = None
     if how != "tool":
         copy = _sent_by_tool((e for e in earlier if e.turn == turn), standing)
@@ -129,7 +129,7 @@ def find_original_of_cut_block(
     `earlier`: the claims whose text begins with the block and continues beyond it. The other arguments are those of
     `find_original`.
     """
-    standing = _standing(earlier, _since(attempt, boundaries, is_last_of_attempt))
+    standing = _list_standing(earlier, _find_boundary(attempt, boundaries, is_last_of_attempt))
     sent_by_tool = _sent_by_tool(earlier, standing)
     if sent_by_tool is not None:
         return sent_by_tool
@@ -141,13 +141,13 @@ def find_original_of_cut_block(
     return next((e.id for e in candidates), None)
 
 
-def _since(attempt: Attempt, boundaries: ClaimBoundaries, is_last_of_attempt: bool) -> int:
+def _find_boundary(attempt: Attempt, boundaries: ClaimBoundaries, is_last_of_attempt: bool) -> int:
     """Return the id of the newest claim that is too old to be a block's original: a prompt joined after it (rule 5)."""
     answers_again = attempt in ("restart", "recall") and not is_last_of_attempt
     return boundaries.joined if answers_again else boundaries.joined_root
 
 
-def _standing(earlier: Iterable[PriorClaim], since: int) -> dict[int, PriorClaim]:
+def _list_standing(earlier: Iterable[PriorClaim], since: int) -> dict[int, PriorClaim]:
     """Return the claims that may be an original, by id: those that were said, still stand and have an id above `since`.
 
     Notices are no originals.

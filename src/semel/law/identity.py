@@ -89,7 +89,7 @@ def digest_fields(fields: Mapping[str, Any]) -> bytes:
     that is not a string, bytes, or values that are nested too deeply.
     """
     try:
-        plain = _plain(fields, "the fields")
+        plain = _check_value(fields, "the fields")
         form = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except RecursionError:
         raise BadFields("the fields are nested too deeply; flatten them") from None
@@ -100,11 +100,11 @@ def digest_fields(fields: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
 
 
-def _plain(value: Any, path: str) -> Any:
+def _check_value(value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
-        return {_named(name, path): _plain(inner, f"{path}: {name!r}") for name, inner in value.items()}
+        return {_check_name(name, path): _check_value(inner, f"{path}: {name!r}") for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner, path) for inner in value]
+        return [_check_value(inner, path) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise BadFields(f"{path} hold {value}; JSON has no such number, send null or a string")
     if value is not None and not isinstance(value, str | int | float):
@@ -112,7 +112,7 @@ def _plain(value: Any, path: str) -> Any:
     return value
 
 
-def _named(name: object, path: str) -> str:
+def _check_name(name: object, path: str) -> str:
     if not isinstance(name, str):
         raise BadFields(f"{path} have the name {name!r}; names must be strings")
     return name
@@ -181,11 +181,11 @@ def derive_route(
     channel, _, address = tail.partition(":")
     agent = choose_agent(key, agents, default_agent)
     if channel in channels and address and (grant is None or grant.reaches(agent_part, channel, address)):
-        return Route(agent, f"{channel}:{_address(address)}")
+        return Route(agent, f"{channel}:{_unescape_typed(address)}")
     return Route(agent, f"web:{key}")
 
 
-def _address(escaped: str) -> str:
+def _unescape_typed(escaped: str) -> str:
     try:
         return unescape_address(escaped)
     except BadKey:  # a person typed the key, with a "~" that is no escape

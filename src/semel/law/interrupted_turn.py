@@ -220,15 +220,15 @@ def match_calls(
     missing, extra = list(recorded), list(remembered)
     for field in ("call", "input", "title"):
         for call in list(missing):
-            form = _form(getattr(call, field))
-            same = next((item for item in extra if form and form == _form(item.fields.get(field))), None)
+            form = _to_text(getattr(call, field))
+            same = next((item for item in extra if form and form == _to_text(item.fields.get(field))), None)
             if same is not None:
                 missing.remove(call)
                 extra.remove(same)
     return missing, extra
 
 
-def _form(value: object) -> str:
+def _to_text(value: object) -> str:
     """Return a text or JSON value as a string, for comparisons; "" if it is empty."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str) if value else ""
 

@@ -126,7 +126,7 @@ class _History:
 
     def __init__(self, replayed: Sequence[ViewItem], names: Collection[str], quiet: Collection[str]) -> None:
         spoken = (i.text for i in replayed if i.kind == "message" and i.fields.get("role") == "agent")
-        self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
+        self.texts = [text for message in spoken for text in _list_texts(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
         self.joined = "".join(without_white_space(text) for text in self.texts)
         self.oldest_match = len(self.joined)  # where the first text begins that the record has, too
@@ -182,7 +182,7 @@ class _History:
                 yield text
 
 
-def _segments(text: str, names: Collection[str]) -> list[str]:
+def _list_texts(text: str, names: Collection[str]) -> list[str]:
     """Return a message's text for each destination, home first. Text marked as internal is left out."""
     reader = MarkupReader(bool(names), names)
     parts = [*reader.feed(text), *reader.end()]

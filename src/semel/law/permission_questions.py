@@ -55,14 +55,14 @@ class PermissionRequest:
     @property
     def title_line(self) -> str:
         """The request's title on one line, shortened and without invisible characters."""
-        return _line(self.title, MAX_TITLE_CHARS)
+        return _to_line(self.title, MAX_TITLE_CHARS)
 
     @property
     def summary_line(self) -> str:
         """The title line and, if it lacks that, the command or the first other text of the tool's input, shortened."""
         detail = squeeze_to_line(_find_first_text(arrange_input(self.tool_input)))
         is_named = detail in squeeze_to_line(self.title)
-        return self.title_line if is_named else f"{self.title_line}: {_line(detail, MAX_DETAIL_CHARS)}"
+        return self.title_line if is_named else f"{self.title_line}: {_to_line(detail, MAX_DETAIL_CHARS)}"
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,14 @@ def format_request(
     lines += ["", *(f"{n}. {name}" for n, name in enumerate(names, first_number)), ""] if options else [""]
     numbered = f", /approve N (N: {first_number} to {first_number + len(options) - 1})" if len(options) > 1 else ""
     if place == "elsewhere":
-        lines.append(f"The owner answers it on the page or in the terminal, {_within(seconds)}.")
+        lines.append(f"The owner answers it on the page or in the terminal, {_format_deadline(seconds)}.")
     else:
         answers = "replies to this with" if place == "group" else "answers"
         key = "an option's emoji" if options else "".join(emoji)
         reacts = f", or reacts with {key}" if emoji else ""
-        lines.append(f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny{reacts}, {_within(seconds)}.")
+        lines.append(
+            f"{_capitalize(approvers)} {answers} /approve{numbered} or /deny{reacts}, {_format_deadline(seconds)}."
+        )
     return "\n".join(lines)
 
 
@@ -133,8 +135,8 @@ def format_owner_notice(title: str, tool_input: Any, session: str, whose: str, s
     """
     return (
         f"{describe_request(title, tool_input)}\n\n"
-        f"This is in the conversation with {_line(whose, MAX_NAME_CHARS)}. Answer on the page, or in the terminal with "
-        f"`semel chat {session}`, {_within(seconds)}; you cannot answer here."
+        f"This is in the conversation with {_to_line(whose, MAX_NAME_CHARS)}. Answer on the page, or in the terminal "
+        f"with `semel chat {session}`, {_format_deadline(seconds)}; you cannot answer here."
     )
 
 
@@ -143,10 +145,10 @@ def format_ending_elsewhere(ending: str, whose: str) -> str:
 
     `ending`: how, as the text in its own chat says it. `whose`: the name of the person whose chat it is.
     """
-    return f"In the conversation with {_line(whose, MAX_NAME_CHARS)}: {ending}"
+    return f"In the conversation with {_to_line(whose, MAX_NAME_CHARS)}: {ending}"
 
 
-def _within(seconds: float) -> str:
+def _format_deadline(seconds: float) -> str:
     """Return a deadline in the largest unit in which it is a whole number."""
     unit, length = next((u for u in _UNITS_S if seconds >= u[1] and seconds % u[1] == 0), ("second", 1))
     number = seconds / length
@@ -159,8 +161,8 @@ def _capitalize(phrase: str) -> str:
 
 def describe_request(title: str, tool_input: Any) -> str:
     """Return what a request is about, in Markdown: its title and the input of its tool, if there is one."""
-    head = f"The agent asks for permission: {_line(title, MAX_TITLE_CHARS)}"
-    return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_fenced(tool_input)}"
+    head = f"The agent asks for permission: {_to_line(title, MAX_TITLE_CHARS)}"
+    return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_format_input(tool_input)}"
 
 
 def format_hint(
@@ -185,12 +187,14 @@ def format_hint(
     if place == "elsewhere":
         return f"{unanswered} The owner answers it on the page or in the terminal."
     allow = f"/approve {request.first_number}"
-    options = [(n, option) for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "allow")]
+    options = [
+        (n, option) for n, option in zip(request.numbers, request.options, strict=False) if _is_kind(option, "allow")
+    ]
     if len(options) > 1:
         allow = " or ".join(f"/approve {n} ({name_option(option)})" for n, option in options)
     elif options:
         allow = f"/approve {options[0][0]}"
-    rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
+    rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is_kind(option, "reject")]
     deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
     where = ", in a reply to the request" if place == "group" else ""
     who = f"Once it is here, {approvers}" if is_on_its_way else _capitalize(approvers)
@@ -202,7 +206,7 @@ def format_withdrawal(title: str, expired: bool) -> str:
 
     `expired`: nobody answered in time; otherwise the agent withdrew it.
     """
-    return f"{name_withdrawal(expired)}: {_line(title, MAX_TITLE_CHARS)}"
+    return f"{name_withdrawal(expired)}: {_to_line(title, MAX_TITLE_CHARS)}"
 
 
 def name_withdrawal(expired: bool) -> str:
@@ -218,7 +222,7 @@ def format_outcome(
     `option`: the id of the chosen one of `options`; None if the request was cancelled. `is_outside`: it was answered
     outside of chats, so `answerer` may be a name that its chat does not know, such as "the owner".
     """
-    return f"{name_answer(option, options, answerer, is_outside)}: {_line(title, MAX_TITLE_CHARS)}"
+    return f"{name_answer(option, options, answerer, is_outside)}: {_to_line(title, MAX_TITLE_CHARS)}"
 
 
 def name_answer(
@@ -231,7 +235,7 @@ def name_answer(
     option_row = next((o for o in options if str(o.get("optionId")) == option), None)
     choice = name_option(option_row) if option_row is not None else "cancelled" if option is None else "answered"
     where = f" {OUTSIDE}" if is_outside else ""
-    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}{where}"
+    return f"{choice}, by {_to_line(answerer, MAX_OPTION_CHARS)}{where}"
 
 
 def numbers_from(first_number: int, options: Sequence[Mapping[str, Any]]) -> range:
@@ -260,7 +264,7 @@ def choose_option(request: PermissionRequest, allow: bool, number: int | None) -
     the option's number, if the answer gives one; it must be one of the request's.
     """
     option = request.options[number - request.first_number] if number is not None and request.options else None
-    if option is None or (not allow and not _is(option, "reject")):
+    if option is None or (not allow and not _is_kind(option, "reject")):
         mildest = _list_mildest(request, "allow" if allow else "reject")
         if allow and not request.options:
             return f"The agent offers no way to allow that; /deny {request.first_number} cancels it."
@@ -281,11 +285,11 @@ def usable_options(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
     string is removed.
     """
     return tuple(
-        _option(option) for option in options if isinstance(option.get("optionId"), str) and option["optionId"]
+        _read_option(option) for option in options if isinstance(option.get("optionId"), str) and option["optionId"]
     )
 
 
-def _option(option: Mapping[str, Any]) -> Json:
+def _read_option(option: Mapping[str, Any]) -> Json:
     name, fields = option.get("name"), {k: v for k, v in option.items() if k != "kind" or isinstance(v, str)}
     return {**fields, "name": name if isinstance(name, str) and name.strip() else option["optionId"]}
 
@@ -302,21 +306,21 @@ def _list_mildest(request: PermissionRequest, kind: str) -> list[Json]:
     return next(filter(None, found), [])
 
 
-def _is(option: Json, kind: str) -> bool:
+def _is_kind(option: Json, kind: str) -> bool:
     return str(option.get("kind") or "").startswith(kind)
 
 
 def name_option(option: Mapping[str, Any]) -> str:
     """Return the name of an option, on one line and shortened."""
-    return _line(str(option.get("name") or option.get("optionId") or "?"), MAX_OPTION_CHARS)
+    return _to_line(str(option.get("name") or option.get("optionId") or "?"), MAX_OPTION_CHARS)
 
 
-def _line(text: str, max_chars: int) -> str:
+def _to_line(text: str, max_chars: int) -> str:
     """Put an agent's text on one line, without invisible characters: it must not look like another request."""
     return shorten(squeeze_to_line(text), max_chars)
 
 
-def _fenced(tool_input: Any) -> str:
+def _format_input(tool_input: Any) -> str:
     shown = arrange_input(tool_input)
     text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
     body = _fence.sub("'''", cut_input(text))
@@ -340,7 +344,7 @@ def arrange_input(value: Any) -> Any:
     one blank, and invisible characters become their code points, such as <U+200B>.
     """
     if isinstance(value, str):
-        return _pictured(_BLANKS.sub(" ", value))
+        return _show_unseen(_BLANKS.sub(" ", value))
     if isinstance(value, list | tuple):
         return [arrange_input(item) for item in value]
     if not isinstance(value, Mapping):
@@ -366,7 +370,7 @@ def _rank(name: Any, value: Any) -> int:
     return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= MAX_OPTION_CHARS else 2
 
 
-def _pictured(text: str) -> str:
+def _show_unseen(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join([f"<U+{ord(char):04X}>" if char not in "\n\t" and is_unseen(char) else char for char in text])

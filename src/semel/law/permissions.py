@@ -252,7 +252,7 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
             for posed_request in posed
             if posed_request.state != "open" and not posed_request.is_elsewhere and has_reached(posed_request, origin)
         ]
-        return _gone(closed[-1] if closed else None, posed, origin, names_none=True)
+        return _say_gone(closed[-1] if closed else None, posed, origin, names_none=True)
     return _say_elsewhere(reached) if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
 
 
@@ -261,9 +261,9 @@ def _answer(
     *, gives_number: bool = False, replies_to_notice: bool = False,
 ) -> ChosenOption | str:  # fmt: skip
     if posed_request.state != "open":
-        return _gone(posed_request, posed, origin)
+        return _say_gone(posed_request, posed, origin)
     if not has_reached(posed_request, origin, gives_number=gives_number, replies_to_notice=replies_to_notice):
-        return _unread(posed_request, origin)
+        return _say_unread(posed_request, origin)
     return choose_option(posed_request.request, allow, number)
 
 
@@ -274,7 +274,7 @@ def _open(posed: Sequence[PosedRequest]) -> list[PosedRequest]:
     return [posed_request for posed_request in posed if posed_request.state == "open"]
 
 
-def _gone(
+def _say_gone(
     closed: PosedRequest | None, posed: Sequence[PosedRequest], origin: AnswerOrigin, *, names_none: bool = False
 ) -> str:
     """Say that a request is gone, and what else is open. `names_none`: the answer gave no number and was no reply."""
@@ -285,7 +285,7 @@ def _gone(
         asked = NOTHING_ASKED if notified is None else f"{NOTHING_ASKED} {_say_where_answered(notified)}"
         return f"{statement} {asked}" if closed is not None else asked
     if closed is None:
-        return _unread(open_requests[-1], origin)
+        return _say_unread(open_requests[-1], origin)
     absences = [_describe_absence_at(origin, posed_request) for posed_request in open_requests]
     if all(absences):
         if names_none:  # probably meant for the open one; how another one was answered would read as if it just was
@@ -294,7 +294,7 @@ def _gone(
     return f"{statement} Another request is open now: read it, then answer it with its own number."
 
 
-def _unread(posed_request: PosedRequest, origin: AnswerOrigin) -> str:
+def _say_unread(posed_request: PosedRequest, origin: AnswerOrigin) -> str:
     if absence := _describe_absence_at(origin, posed_request):
         return f"{NOTHING_DONE}. {absence}"
     return f"{NOTHING_DONE}: the request had not reached you here when your answer arrived. Read it, then answer it."
@@ -355,7 +355,7 @@ def _no_option_here(posed: Sequence[PosedRequest], origin: AnswerOrigin, number:
     if reached:
         return _no_such_option(number, reached)
     if own_requests:
-        return _unread(own_requests[-1], origin)
+        return _say_unread(own_requests[-1], origin)
     places = [_say_where_answered(posed_request) for posed_request in _open(posed) if posed_request.is_owner_notified]
     return " ".join([f"There is no option {number} here. {NOTHING_ASKED}", *places])
 

@@ -89,8 +89,8 @@ def judge_failure(text: str, meta: Mapping[str, Any] | None = None) -> Failure:
     statement = (meta or {}).get("semel")
     if isinstance(statement, Mapping) and isinstance(statement.get("passing"), bool):
         retry_after = statement.get("retry_after")
-        return _bounded(statement["passing"], float(retry_after) if isinstance(retry_after, int | float) else None)
-    return _bounded(_is_transient(text, (meta or {}).get("code")), _after(text))
+        return _bound_delay(statement["passing"], float(retry_after) if isinstance(retry_after, int | float) else None)
+    return _bound_delay(_is_transient(text, (meta or {}).get("code")), _read_delay(text))
 
 
 def _is_transient(text: str, code: object) -> bool:
@@ -103,10 +103,10 @@ def _is_transient(text: str, code: object) -> bool:
     return _TRANSIENT_ERROR.search(text) is not None
 
 
-def _after(text: str) -> float | None:
+def _read_delay(text: str) -> float | None:
     match = _RETRY_AFTER.search(text)
     return float(match[1]) * _UNIT.get((match[2] or "s").lower(), 1.0) if match else None
 
 
-def _bounded(passing: bool, retry_after: float | None) -> Failure:
+def _bound_delay(passing: bool, retry_after: float | None) -> Failure:
     return Failure(passing and (retry_after is None or retry_after <= MAX_RETRY_AFTER_S), retry_after)
