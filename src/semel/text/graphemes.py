@@ -22,15 +22,15 @@ def is_inside_grapheme(text: str, offset: int) -> bool:
     if before in "\r\n":
         return False
     return (
-        _extends(char)
+        _extends_cluster(char)
         or before == _ZWJ
         or ("\ud800" <= before <= "\udbff" and "\udc00" <= char <= "\udfff")
-        or (_flag(before) and _flag(char) and _odd_flags(text, offset))
-        or _hangul(before, char)
+        or (_is_regional(before) and _is_regional(char) and _odd_flags(text, offset))
+        or _joins_syllable(before, char)
     )
 
 
-def _extends(char: str) -> bool:
+def _extends_cluster(char: str) -> bool:
     return (
         unicodedata.category(char)[0] == "M"
         or char in "\u200d\u200c"
@@ -39,19 +39,19 @@ def _extends(char: str) -> bool:
     )
 
 
-def _flag(char: str) -> bool:
+def _is_regional(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
 def _odd_flags(text: str, offset: int) -> bool:
     """Whether an odd number of regional indicators precedes `offset`. If so, the last of them is half of a flag."""
     start = offset
-    while start and offset - start < 64 and _flag(text[start - 1]):
+    while start and offset - start < 64 and _is_regional(text[start - 1]):
         start -= 1
     return (offset - start) % 2 == 1
 
 
-def _hangul(before: str, char: str) -> bool:
+def _joins_syllable(before: str, char: str) -> bool:
     lead = "\u1100" <= before <= "\u115f"
     vowel = "\u1160" <= before <= "\u11a7"
     syllable = "\uac00" <= before <= "\ud7a3"

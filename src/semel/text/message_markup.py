@@ -152,7 +152,7 @@ class MarkupReader:
         self._lexer.push("", final=True)
         pieces = self._read()
         while self._regions:
-            self._unclosed(self._regions.pop())
+            self._end_unclosed(self._regions.pop())
         self._spoken.append(self._home.end())
         return pieces + self._take()
 
@@ -161,23 +161,23 @@ class MarkupReader:
     def _read(self) -> list[Piece]:
         for token in self._lexer.tokens():
             if isinstance(token, str):
-                self._words(token)
+                self._pass_text(token)
                 continue
             self._place(0)
-            self._tag(token)
+            self._handle_tag(token)
             self._passed += len(token.raw)
         self._place(0)
         return self._take()
 
-    def _words(self, text: str) -> None:
+    def _pass_text(self, text: str) -> None:
         """Pass on a token of text, and place the files that arrived within it."""
         done = 0
         while self._handed and (offset := self._handed[0][0] - self._passed) < len(text):
             if offset > done:
-                self._text(text[done:offset])
+                self._add_text(text[done:offset])
                 done = offset
             self._place(done)
-        self._text(text[done:])
+        self._add_text(text[done:])
         self._passed += len(text)
 
     def _place(self, ahead: int) -> None:
@@ -192,15 +192,15 @@ class MarkupReader:
             else:
                 self._add(AddressedFile(None, file))
 
-    def _tag(self, tag: Tag) -> None:
+    def _handle_tag(self, tag: Tag) -> None:
         if not self._regions:
             self._tag_at_home(tag)
         elif self._regions[-1].tag.name == "internal":
-            self._nested(tag, "internal")
+            self._handle_nested(tag, "internal")
         elif tag.name == "internal" and self._regions[-1].tag.kind == "open":
             self._internal_in_body(tag)
         else:
-            self._nested(tag, "message")
+            self._handle_nested(tag, "message")
 
     def _take(self) -> list[Piece]:
         self._flush()
@@ -216,7 +216,7 @@ class MarkupReader:
         self._flush()
         self._pieces.append(piece)
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if self._regions:
             self._regions[-1].parts.append(text)
         else:
@@ -224,7 +224,7 @@ class MarkupReader:
 
     def _tag_at_home(self, tag: Tag) -> None:
         if tag.kind == "close":
-            self._text(tag.raw)
+            self._add_text(tag.raw)
             return
         if tag.name == "message" and tag.kind != "empty":
             self._end_stretch()
@@ -243,13 +243,13 @@ class MarkupReader:
         if tag.kind == "open":
             self._open(tag)
         elif tag.kind != "empty":
-            self._text(tag.raw)
+            self._add_text(tag.raw)
 
     def _open(self, tag: Tag) -> None:
         self._regions.append(_Region(tag, parts=[tag.raw] if tag.kind == "broken" else []))
         self._lexer.enter()
 
-    def _nested(self, tag: Tag, name: str) -> None:
+    def _handle_nested(self, tag: Tag, name: str) -> None:
         """Handle a tag inside a region: it closes the region, or it is text of the region.
 
         `name`: the name of the region's own tag.
@@ -262,38 +262,40 @@ class MarkupReader:
             region.parts.append(tag.raw)
         if not region.depth:
             self._lexer.leave()
-            self._close(self._regions.pop())
+            self._end_region(self._regions.pop())
 
     # ------------------------------------------------------------ regions
 
-    def _close(self, region: _Region) -> None:
+    def _end_region(self, region: _Region) -> None:
         tag, text = region.tag, region.text
         if tag.kind == "broken":
-            self._problem("unreadable", f'{tag.problem}; write <message to="name">text</message>', text, region.files)
+            self._add_problem(
+                "unreadable", f'{tag.problem}; write <message to="name">text</message>', text, region.files
+            )
         elif tag.name == "internal":
             self._add(Internal(text))
-        elif not (body := _body(text)) and not region.files:
+        elif not (body := _read_body(text)) and not region.files:
             return
         elif (name := match_name(tag.to, self._names)) is None:
-            self._problem("unknown", self._nobody(tag.to), body, region.files)
+            self._add_problem("unknown", self._explain_unknown(tag.to), body, region.files)
         else:
             if body:
                 self._add(Said(name, body, final=True))
             for file in region.files:
                 self._add(AddressedFile(name, file))
 
-    def _unclosed(self, region: _Region) -> None:
+    def _end_unclosed(self, region: _Region) -> None:
         tag = region.tag
         if tag.kind == "broken":
-            self._close(region)
+            self._end_region(region)
         elif tag.name == "internal" and self._regions:
             self._add(Internal(region.text))
-        elif (text := _body(region.text)) or region.files:
+        elif (text := _read_body(region.text)) or region.files:
             name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
             reason = f"{shorten(tag.raw, QUOTED_CHARS)} was never closed with </{tag.name}>"
-            self._problem("unclosed", reason, text, region.files, name)
+            self._add_problem("unclosed", reason, text, region.files, name)
 
-    def _problem(
+    def _add_problem(
         self,
         kind: Literal["unknown", "unclosed", "unreadable"],
         reason: str,
@@ -305,8 +307,8 @@ class MarkupReader:
             reason += "; a file stood in it" if len(files) == 1 else f"; {len(files)} files stood in it"
         self._add(MarkupProblem(kind, reason, text, self._names, to, tuple(files)))
 
-    def _nobody(self, to: str) -> str:
-        near = [repr(name) for name in self._names if _folded(name) == _folded(to)]
+    def _explain_unknown(self, to: str) -> str:
+        near = [repr(name) for name in self._names if _fold_name(name) == _fold_name(to)]
         hint = f" (more than one is: {', '.join(near)})" if near else ""
         return f"no destination is called {shorten(to, QUOTED_CHARS)!r}{hint}"
 
@@ -347,11 +349,11 @@ def match_name(name: str, names: Collection[str]) -> str | None:
     name = name.strip() or HOME
     if name in names:
         return name
-    same = [known_name for known_name in names if _folded(known_name) == _folded(name)]
+    same = [known_name for known_name in names if _fold_name(known_name) == _fold_name(name)]
     return same[0] if len(same) == 1 else None
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return nfc(name.strip()).casefold()
 
 
@@ -360,7 +362,7 @@ def strip_padding(body: str) -> str:
     return _strip_leading_padding(body.rstrip())
 
 
-def _body(text: str) -> str:
+def _read_body(text: str) -> str:
     """Return the text between two tags without its padding; "" if it has no visible text."""
     return "" if is_blank(body := strip_padding(text)) else body
 

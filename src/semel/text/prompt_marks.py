@@ -44,7 +44,7 @@ def _is_mark(text: str, place: int) -> bool:
             return not char.isalnum()
         if _is_ignored(char) or (not spelled_size and char in _SLASHES):
             continue
-        letters = _plain(char)
+        letters = _simplify(char)
         if not letters or not _WORD.startswith(letters, spelled_size):
             return False
         spelled_size += len(letters)
@@ -61,7 +61,7 @@ def _is_ignored(char: str) -> bool:
 _ACCENTS = frozenset(("Mn", "Me"))
 
 
-def _plain(letter: str) -> str:
+def _simplify(letter: str) -> str:
     """Return the basic form of a letter: compatibility-decomposed, without accents, in lower case."""
     if letter.isascii():
         return letter.lower()

@@ -83,7 +83,7 @@ class _Splitter:
         after it.
         """
         part: tuple[int, int] | None = None
-        for lo, hi in self._pieces():
+        for lo, hi in self._list_pieces():
             if part is not None and (self._is_blank(lo, hi) or self._is_blank(*part)):
                 lo = part[0]
             elif part is not None:
@@ -95,7 +95,7 @@ class _Splitter:
     def _is_blank(self, lo: int, hi: int) -> bool:
         return not self.text[lo:hi].strip()
 
-    def _pieces(self) -> Iterator[tuple[int, int]]:
+    def _list_pieces(self) -> Iterator[tuple[int, int]]:
         lo = 0
         while lo < len(self.text):
             hi = self._furthest_end(lo)

@@ -70,13 +70,13 @@ def read_tag(text: str, start: int, final: bool) -> Tag | _More | None:
     if not _WORD.match(window):
         return _MORE if waits and any(word.startswith(window.lower()) for word in _WORDS) else None
     if match := _OPEN.match(window):
-        return _opening(match)
+        return _read_opening(match)
     if match := _CLOSE.match(window):
-        return Tag(match[0], _name(match[1]), "close")
+        return Tag(match[0], _read_name(match[1]), "close")
     if waits and _is_unfinished(window):
         return _MORE
     if match := _ATTEMPT.match(window):
-        return Tag(match[0], _name(match[1]), "broken", problem="the tag cannot be read")
+        return Tag(match[0], _read_name(match[1]), "broken", problem="the tag cannot be read")
     return None
 
 
@@ -96,8 +96,8 @@ def _is_unfinished(window: str) -> bool:
     return True
 
 
-def _opening(match: re.Match[str]) -> Tag | None:
-    name = _name(match[1])
+def _read_opening(match: re.Match[str]) -> Tag | None:
+    name = _read_name(match[1])
     kind: Literal["open", "empty"] = "empty" if match[3] else "open"
     if name == "internal":
         return Tag(match[0], name, kind)
@@ -119,7 +119,7 @@ def _decode(match: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF else match[0]
 
 
-def _name(word: str) -> Literal["message", "internal"]:
+def _read_name(word: str) -> Literal["message", "internal"]:
     return "message" if word.lower() == "message" else "internal"
 
 

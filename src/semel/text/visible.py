@@ -53,7 +53,7 @@ def visible(text: str) -> str:
 
     Line breaks and tabs stay; CR LF becomes LF.
     """
-    return text if text.isprintable() else _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+    return text if text.isprintable() else _CONTROL.sub(_replace_match, text.replace("\r\n", "\n"))
 
 
 def visible_within(text: str, fits: bool) -> str:
@@ -78,7 +78,7 @@ def escape_json(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _picture(match: re.Match[str]) -> str:
+def _replace_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)  # the Unicode block "Control Pictures"

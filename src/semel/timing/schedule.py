@@ -182,17 +182,17 @@ def newest_instants(schedule: ParsedSchedule, since: int, until: int, max_count:
     span = max_count * 60
     while True:
         start = max(since, until - span)
-        instants = list(_between(schedule, start, until, 4 * max_count))
+        instants = list(_list_between(schedule, start, until, 4 * max_count))
         if start == since or len(instants) > max_count:
             break
         span *= 4
     while len(instants) > 4 * max_count:  # the schedule fires more than once a minute: only look nearer to `until`
         start = (start + until) // 2
-        instants = list(_between(schedule, start, until, 4 * max_count))
+        instants = list(_list_between(schedule, start, until, 4 * max_count))
     return instants[-max_count:], len(instants) > max_count or start > since
 
 
-def _between(schedule: ParsedSchedule, since: int, until: int, max_count: int) -> Iterator[int]:
+def _list_between(schedule: ParsedSchedule, since: int, until: int, max_count: int) -> Iterator[int]:
     instant = schedule.next(since - 1)
     for _ in range(max_count + 1):
         if instant is None or instant > until:

@@ -31,7 +31,7 @@ def wall_at(zone: tzinfo, instant: int) -> datetime:
 
 def find_occurrence(zone: tzinfo, wall: datetime, fold: int = 0) -> int | None:
     """Return the first (`fold` 0) or last (`fold` 1) instant at which the clock shows this wall time; None in a gap."""
-    instant = _instant(zone, wall, fold)
+    instant = _to_instant(zone, wall, fold)
     return instant if wall_at(zone, instant) == wall else None
 
 
@@ -41,11 +41,11 @@ def first_at(zone: tzinfo, wall: datetime) -> int:
     if at is not None:
         return at
     # In a gap, fold 0 uses the offset before the gap, which gives an instant after it; fold 1 is the reverse.
-    around = range(_instant(zone, wall, 1), _instant(zone, wall, 0))
+    around = range(_to_instant(zone, wall, 1), _to_instant(zone, wall, 0))
     return around[0] + bisect_left(around, True, key=lambda instant: wall_at(zone, instant) > wall)
 
 
-def _instant(zone: tzinfo, wall: datetime, fold: int) -> int:
+def _to_instant(zone: tzinfo, wall: datetime, fold: int) -> int:
     try:
         return int(wall.replace(tzinfo=zone, fold=fold).timestamp())
     except OverflowError:
