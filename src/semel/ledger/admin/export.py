@@ -286,14 +286,14 @@ def _entry_record(tx: Tx, export: ExportScope, row: ExportedEntry, subtracted: i
 
 def _unsaid_claim_record(row: ExportedClaim, before: int) -> Json:
     out: Json = {"line": "claim", **asdict(row)}
-    return {**out, "digest": _hex(row.digest), "late": bool(row.late), "of": row.of and row.of - before}
+    return {**out, "digest": _to_hex(row.digest), "late": bool(row.late), "of": row.of and row.of - before}
 
 
 def _event_record(row: ExportedEntry, text: str, imported: Json, max_turn: int) -> Json:
     payload = load(row.payload) if row.payload is not None else None
     out: Json = {
         "source": row.source, "key": imported.get("key", row.key), "kind": row.kind, "sender": row.sender,
-        "digest": _hex(row.digest), "at": row.heard,
+        "digest": _to_hex(row.digest), "at": row.heard,
         "turn": row.bound if row.bound is not None and row.bound <= max_turn else None,
     }  # fmt: skip
     if row.command is not None:
@@ -307,7 +307,7 @@ def _event_record(row: ExportedEntry, text: str, imported: Json, max_turn: int) 
 def _claim_record(row: ExportedEntry, text: str) -> Json:
     out: Json = {
         "turn": row.claim_turn, "how": row.claim_how, "kind": row.claim_kind, "late": bool(row.late), "tool": row.tool,
-        "dest": row.dest, "digest": _hex(row.claim_digest), "reason": row.reason, "at": row.claim_at,
+        "dest": row.dest, "digest": _to_hex(row.claim_digest), "reason": row.reason, "at": row.claim_at,
     }  # fmt: skip
     if row.claimed != text:
         out["text"] = row.claimed
@@ -325,5 +325,5 @@ def _delivery_records(tx: Tx, claim: int) -> list[Json]:
     ]  # fmt: skip
 
 
-def _hex(digest: bytes | None) -> str | None:
+def _to_hex(digest: bytes | None) -> str | None:
     return None if digest is None else bytes(digest).hex()

@@ -186,7 +186,7 @@ def _resolve_unknown(
     match law.resolve_unknown(rules, first_attempt_at=first, now=tx.now, kind=_op_kind(row)):
         case "look":
             tx.run("part_wait", id=row.id, due=PARKED)
-            looks.append(_departure(tx, row, first))
+            looks.append(_make_departure(tx, row, first))
         case "hold":
             move = PartMove.of(row)
             _hold(move, rules, first, tx.now)
@@ -226,10 +226,10 @@ def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) ->
         move.take(step)  # type: ignore[arg-type]
     tx.run("part_depart", id=row.id, state=move.state, now=tx.now, marked=move.marked)
     part_transitions.touch_entries(tx, row.claim)
-    return _departure(tx, row, row.first if row.first is not None else tx.now, marked=move.marked)
+    return _make_departure(tx, row, row.first if row.first is not None else tx.now, marked=move.marked)
 
 
-def _departure(tx: Tx, row: OutgoingPart, first: int, marked: int | None = None) -> Departure:
+def _make_departure(tx: Tx, row: OutgoingPart, first: int, marked: int | None = None) -> Departure:
     recorded = entries.load(row.op)
     op, reserves = reservations.channel_operation(recorded), reservations.is_open(recorded)
     if op.get("target") is None and "target_part" in op:

@@ -278,7 +278,7 @@ def hear(
         return _record_repeat(tx, event, payload)
     if len(targets) > 1:
         added = structs.replace(added, has_live_items=1)  # some session may have one
-    addressed = tuple(_address(tx, added, event, payload, addressee, start) for addressee in targets)
+    addressed = tuple(_hear_in_session(tx, added, event, payload, addressee, start) for addressee in targets)
     jobs.apply_report(tx, event.source, event.kind, event.key, added.id, (event.more or {}).get("data") or {})
     return HeardOutcome(added.id, "accepted", event.digest, addressed)
 
@@ -319,7 +319,7 @@ def _name_chat(event: Event) -> str:
     return f"{shorten_to_line(event.sender, DEFAULT_TITLE_CHARS)} · {channel}"
 
 
-def _address(
+def _hear_in_session(
     tx: Tx, added: AddedEvent, event: Event, payload: str, addressee: Addressee, start: IdleStart | None
 ) -> Addressed:
     event_id = added.id

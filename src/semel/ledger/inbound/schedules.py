@@ -112,7 +112,7 @@ def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> list[str]:
         if existing is None or not is_same_schedule(existing, definition):
             remarks += _list_remarks(existing, definition)
             is_kept_paused = existing is not None and is_paused(existing) and not existing.error
-            _put(tx, definition, existing, paused=is_kept_paused)
+            _put_schedule(tx, definition, existing, paused=is_kept_paused)
             continue
         if is_unconfigured(existing):
             remarks += _name_again(tx, existing, definition)
@@ -129,7 +129,7 @@ def _name_again(tx: Tx, row: ScheduleRow, definition: ScheduleDefinition) -> lis
     if is_paused(row) or row.due is None or row.due > tx.now:
         _set_enabled(tx, row, enabled)
         return []
-    _put(tx, definition, row)
+    _put_schedule(tx, definition, row)
     return _list_remarks(row, definition)
 
 
@@ -174,16 +174,16 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False, paused: b
         and len(tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES)) == MAX_SCHEDULES
     ):
         raise ScheduleRefused(f"there are {MAX_SCHEDULES} schedules already: remove one first")
-    _put(tx, definition, existing, paused)
+    _put_schedule(tx, definition, existing, paused)
     return True
 
 
-def _put(tx: Tx, definition: ScheduleDefinition, existing: ScheduleRow | None, paused: bool = False) -> None:
+def _put_schedule(tx: Tx, definition: ScheduleDefinition, existing: ScheduleRow | None, paused: bool = False) -> None:
     """Add a schedule or replace `existing`, which keeps its times if it is not paused and they did not change.
 
     If `existing` was not configured, it keeps them only if its next firing is still to come.
     """
-    anchor, due = tx.now, _ms(definition.due)
+    anchor, due = tx.now, _to_ms(definition.due)
     if existing is not None and _keeps_times(tx, existing, definition):
         anchor, due = existing.anchor, existing.due
     tx.run(
@@ -246,7 +246,7 @@ def resume(tx: Tx, name: str, due_s: int | None) -> bool:
     """
     row = _find_firing(tx, name)
     if row is not None and is_paused(row):
-        tx.run("schedule_turn", id=row.id, enabled=1, due=_ms(due_s), error=None)
+        tx.run("schedule_turn", id=row.id, enabled=1, due=_to_ms(due_s), error=None)
     return row is not None
 
 
@@ -290,8 +290,8 @@ def fire(
         last_event = outcome.event
     if note := _missed_note(row, firings):
         turns.add_notice(tx, hear.open_session(tx, addressee).id, note, kind="schedule.missed", tell=False)
-    last_due = _ms(firings.fire[-1]) if firings.fire else None
-    tx.run("schedule_fired", id=row.id, due=_ms(next_due_s), fired=last_due, event=last_event)
+    last_due = _to_ms(firings.fire[-1]) if firings.fire else None
+    tx.run("schedule_fired", id=row.id, due=_to_ms(next_due_s), fired=last_due, event=last_event)
     return tuple(woken)
 
 
@@ -309,7 +309,7 @@ def fire_now(tx: Tx, name: str, addressee: hear.Addressee, at: int, key: str) ->
     digest = identity.digest_fields({"kind": event.kind, "run": name})  # not of the text, which may change
     outcome = hear.hear(tx, replace(event, key=key, digest=digest, sender=RUN_BY), [addressee])
     if outcome.status == "accepted":
-        tx.run("schedule_fired", id=row.id, due=row.due, fired=_ms(at), event=outcome.event)
+        tx.run("schedule_fired", id=row.id, due=row.due, fired=_to_ms(at), event=outcome.event)
     return outcome.woken_sessions
 
 
@@ -434,5 +434,5 @@ def schedule_json(row: ListedSchedule) -> Json:
     return fields
 
 
-def _ms(seconds: int | None) -> int | None:
+def _to_ms(seconds: int | None) -> int | None:
     return None if seconds is None else seconds * 1000

@@ -83,7 +83,7 @@ class HeldSessions:
             return None
         self._load()
         if step is None:
-            return next(([_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
+            return next(([_list_values(row)] for row in self._rows.values() if row["key"] == params["key"]), None)
         row = self._rows.get(params["id"])
         if row is None:
             return None
@@ -162,7 +162,7 @@ class HeldSessions:
         self._unsaved.clear()
 
 
-def _values(row: SessionValues) -> list[Any]:
+def _list_values(row: SessionValues) -> list[Any]:
     return [row[column] for column in _COLUMNS]
 
 
@@ -170,7 +170,7 @@ def _values(row: SessionValues) -> list[Any]:
 
 
 def _read(row: SessionValues, params: Mapping[str, Any]) -> Rows:
-    return [_values(row)]
+    return [_list_values(row)]
 
 
 def _next_entry(row: SessionValues, params: Mapping[str, Any]) -> Rows:

@@ -94,7 +94,7 @@ def _add_job(
     if original is not None:
         job = next(r.job for r in equal_calls if r.id == original)
     else:
-        if problem := _lateness(turn) or _limit_problem(tx, caller, limits):
+        if problem := _explain_lateness(turn) or _limit_problem(tx, caller, limits):
             return tool_calls.record_call(tx, call, claims.ClaimRequest("tool", action, None, problem=problem))
         job = tx.number(
             "job_add", run=request.run, session=caller.session, agent=caller.agent, turn=turn.id,
@@ -109,7 +109,7 @@ def _add_job(
     return _get_job(tx, row.run)
 
 
-def _lateness(turn: TurnRow) -> str:
+def _explain_lateness(turn: TurnRow) -> str:
     """Return why a call comes too late; "" if it does not. A job is only started while its turn runs (Law 9)."""
     return "" if turn.state == "running" else "its turn is over; ask again in the next one, if it is still wanted"
 
