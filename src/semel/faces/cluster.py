@@ -228,12 +228,12 @@ class ClusterLink:
         self._beats_seen = 0
         self._looked_at = time.monotonic()
         self._silent_s = 0.0  # for how long looks saw no beat
-        self._beat()
+        self._count_beats()
 
-    def _beat(self) -> None:
+    def _count_beats(self) -> None:
         """Count, again and again, that the event loop goes on."""
         self._beats += 1
-        self._loop.call_later(BEAT_INTERVAL_S, self._beat)
+        self._loop.call_later(BEAT_INTERVAL_S, self._count_beats)
 
     def is_answering(self) -> bool:
         """See `ClusterWatcher`. A process that was stopped as a whole does not hang: its looks stood still, too."""

@@ -87,7 +87,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
     try:
         message = _parse_json(line)
     except (ValueError, RecursionError):
-        return [_error(None, {"code": PARSE_ERROR, "message": "The message is not JSON."})]
+        return [_make_error(None, {"code": PARSE_ERROR, "message": "The message is not JSON."})]
     if UNSTORABLE_ESCAPE.search(line):
         message = scrub(message)  # the JSON parser has joined surrogate pairs: only lone surrogates are left
     messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches
@@ -97,7 +97,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
 def answer(call: McpCall, text: str, *, ok: bool) -> Json:
     """Build the response to a call. A failed call is a result with `isError`, not an error, so the model reads it."""
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not ok}
-    return _response(call.id, result, call.stateless)
+    return _make_response(call.id, result, call.stateless)
 
 
 def _parse_json(line: bytes) -> Any:
@@ -127,12 +127,12 @@ def _refuse_overlong_line(line: OverlongLine) -> list[Effect]:
         number = None
     limit = f"{MAX_LINE_BYTES >> 20} MiB"
     text = f"Nothing was done: this call is larger than {limit}. Send a shorter text, or a file with send_file."
-    return [_error(number, {"code": INVALID_REQUEST, "message": text})]
+    return [_make_error(number, {"code": INVALID_REQUEST, "message": text})]
 
 
 def _receive_message(message: Any, greeting: Greeting) -> list[Effect]:
     if not isinstance(message, dict):
-        return [_error(None, {"code": INVALID_REQUEST, "message": "A message is a JSON object."})]
+        return [_make_error(None, {"code": INVALID_REQUEST, "message": "A message is a JSON object."})]
     method, params = message.get("method"), message.get("params")
     if method is None and ("result" in message or "error" in message):
         return []  # a response, although we send no requests
@@ -140,11 +140,11 @@ def _receive_message(message: Any, greeting: Greeting) -> list[Effect]:
         return _receive_notification(method, params)
     number = message.get("id")
     if isinstance(number, bool) or not isinstance(number, int | str):
-        return [_error(None, {"code": INVALID_REQUEST, "message": "The id must be a string or an integer."})]
+        return [_make_error(None, {"code": INVALID_REQUEST, "message": "The id must be a string or an integer."})]
     try:
         return [_handle_request(number, method, params, greeting)]
     except _InvalidRequest as wrong:
-        return [_error(number, wrong.error)]
+        return [_make_error(number, wrong.error)]
 
 
 def _receive_notification(method: str, params: Any) -> list[Effect]:
@@ -181,7 +181,7 @@ def _handle_request(number: Id, method: Any, params: Any, greeting: Greeting) ->
         }
     else:
         raise _InvalidRequest(METHOD_NOT_FOUND, f"Method not found: {method}")
-    return McpReply(_response(number, result, stateless))
+    return McpReply(_make_response(number, result, stateless))
 
 
 def _check_envelope(meta: Json) -> None:
@@ -225,11 +225,11 @@ def _receive_call(number: Id, params: Json, meta: Json, stateless: bool) -> Effe
     return call._replace(arguments=arguments)
 
 
-def _response(number: Id, result: Json, stateless: bool) -> Json:
+def _make_response(number: Id, result: Json, stateless: bool) -> Json:
     if stateless:
         result = {"resultType": "complete", **result, "_meta": {SERVER_KEY: SERVER_INFO}}
     return {"jsonrpc": "2.0", "id": number, "result": result}
 
 
-def _error(number: Id | None, error: Json) -> McpReply:
+def _make_error(number: Id | None, error: Json) -> McpReply:
     return McpReply({"jsonrpc": "2.0", "id": number, "error": error})

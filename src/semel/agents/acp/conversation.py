@@ -190,7 +190,7 @@ class AcpConversation:
             await self.process.end(grace)
         finally:
             self._wire.finish("was ended by the gateway")
-            self._die("was ended by the gateway")
+            self._report_death("was ended by the gateway")
             if self._trace:
                 self._trace.close()
 
@@ -379,7 +379,7 @@ class AcpConversation:
         self.process.stderr.drain()
         if reason is not None:
             self._kill_group()
-            self._die(reason)
+            self._report_death(reason)
         elif self.process.code is not None:
             self._kill_and_die(self.process.describe_end())
         else:
@@ -399,9 +399,9 @@ class AcpConversation:
     def _kill_and_die(self, reason: str) -> None:
         self._kill_group()
         line = self.process.stderr.error_line()
-        self._die(f"{reason}; its last words: {line}" if line else reason)
+        self._report_death(f"{reason}; its last words: {line}" if line else reason)
 
-    def _die(self, reason: str) -> None:
+    def _report_death(self, reason: str) -> None:
         if self._died:
             return
         self._died = Died(reason)

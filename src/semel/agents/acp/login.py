@@ -55,10 +55,10 @@ class LoginMethod:
         command: tuple[str, ...] = ()
         terminal = object_at(method, "_meta", "terminal-auth")
         if method.get("type") == "terminal":
-            command, terminal = (*agent_command, *_texts(method.get("args"))), method
+            command, terminal = (*agent_command, *_read_texts(method.get("args"))), method
         elif text_at(terminal, "command"):
-            command = (str(terminal["command"]), *_texts(terminal.get("args")))
-        return cls(id, name, description, _key_variables(method), command, _variables(terminal.get("env")))
+            command = (str(terminal["command"]), *_read_texts(terminal.get("args")))
+        return cls(id, name, description, _key_variables(method), command, _read_variables(terminal.get("env")))
 
     def find_variable(self, env: Mapping[str, str]) -> str | None:
         """Return the variable that is set in `env` and holds this method's key; None if no such variable is set."""
@@ -155,11 +155,11 @@ def _key_variables(method: Json) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*declared, *provider, *words)))
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _read_texts(value: Any) -> tuple[str, ...]:
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-def _variables(value: Any) -> dict[str, str]:
+def _read_variables(value: Any) -> dict[str, str]:
     """Return variables as a dict. `value`: an object, or ACP's list of {"name", "value"}."""
     if isinstance(value, dict):
         return {str(name): str(text) for name, text in value.items()}

@@ -196,10 +196,10 @@ def parse_messages(line: bytes) -> list[Message]:
         value = decode_line(line)
     except ValueError:
         return [Noise(line.decode(errors="replace"))]
-    return [_message(element) for element in value] if isinstance(value, list) else [_message(value)]
+    return [_read_message(element) for element in value] if isinstance(value, list) else [_read_message(value)]
 
 
-def _message(value: Any) -> Message:
+def _read_message(value: Any) -> Message:
     if not isinstance(value, dict):
         return Noise(json.dumps(value))
     id, method, params = value.get("id"), value.get("method"), value.get("params")

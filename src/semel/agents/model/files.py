@@ -33,7 +33,7 @@ def read(workspace: Workspace, arguments: Json) -> str:
         data = file.read(MAX_FILE_BYTES + 1)
     if b"\0" in data[:BINARY_CHECK_BYTES]:
         return f"[{arguments['path']} is a binary file of {len(data)} bytes; send_file can send it]"
-    lines = _lines(data.decode("utf-8", "replace"))
+    lines = _split_lines(data.decode("utf-8", "replace"))
     if not lines:
         return f"[{arguments['path']} is empty]"
     first_line = max(1, arguments.get("offset") or 1)
@@ -42,7 +42,7 @@ def read(workspace: Workspace, arguments: Json) -> str:
     return _format_lines(lines, first_line, max(1, arguments.get("limit") or MAX_READ_LINES))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Split a text into lines, which keep their newlines. As in grep and editors, only a newline ends a line."""
     *lines, partial = text.split("\n")
     return [f"{line}\n" for line in lines] + ([partial] if partial else [])
@@ -98,7 +98,7 @@ def list_(workspace: Workspace, arguments: Json) -> str:
     path = workspace.path(arguments.get("path") or ".")
     try:
         with os.scandir(path) as entries:
-            rows = sorted(_row(entry) for entry in entries)
+            rows = sorted(_make_row(entry) for entry in entries)
     except NotADirectoryError:
         raise ToolRefused(f"{arguments['path']!r} is not a directory; use read") from None
     except OSError as error:
@@ -111,7 +111,7 @@ def list_(workspace: Workspace, arguments: Json) -> str:
     return "\n".join(shown)
 
 
-def _row(entry: os.DirEntry[str]) -> tuple[bool, str, str]:
+def _make_row(entry: os.DirEntry[str]) -> tuple[bool, str, str]:
     if entry.is_symlink():
         return True, entry.name, f"{entry.name} -> {Path(entry.path).readlink()}"
     if entry.is_dir():

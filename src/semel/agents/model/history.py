@@ -158,10 +158,10 @@ def convert_content(blocks: Sequence[Json]) -> list[UserContent]:
 
     A block that the model cannot take is replaced by its name.
     """
-    return [_content(block) for block in blocks]
+    return [_make_content(block) for block in blocks]
 
 
-def _content(block: Json) -> UserContent:
+def _make_content(block: Json) -> UserContent:
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
@@ -186,7 +186,7 @@ def drop_old_results(model_messages: list[ModelMessage], max_tokens: int) -> Non
 
     Change the list in place. The newest KEPT_TOOL_RESULTS results stay, even if the messages then do not fit.
     """
-    sizes = [sum(_size(part) for part in message.parts) for message in model_messages]
+    sizes = [sum(_measure(part) for part in message.parts) for message in model_messages]
     excess = sum(sizes) - max_tokens
     results = [
         (n, k)
@@ -201,16 +201,16 @@ def drop_old_results(model_messages: list[ModelMessage], max_tokens: int) -> Non
         part = message.parts[k]
         assert isinstance(message, ModelRequest) and isinstance(part, ToolReturnPart)
         replacement = ToolReturnPart(part.tool_name, REMOVED_RESULT_NOTE, part.tool_call_id)
-        excess -= _size(part) - _size(replacement)
+        excess -= _measure(part) - _measure(replacement)
         model_messages[n] = ModelRequest([*message.parts[:k], replacement, *message.parts[k + 1 :]])
 
 
 def estimate_size(messages: Sequence[ModelMessage]) -> int:
     """Estimate the number of tokens in these messages."""
-    return sum(_size(part) for message in messages for part in message.parts)
+    return sum(_measure(part) for message in messages for part in message.parts)
 
 
-def _size(part: Any) -> int:
+def _measure(part: Any) -> int:
     payload = getattr(part, "content", None) or getattr(part, "args", None) or ""
     if isinstance(payload, list):
         return sum(

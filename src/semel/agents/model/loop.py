@@ -206,12 +206,12 @@ class _ShownMessage:
             self._text_count += 1
         self._last = type(part)
         if isinstance(part, TextPart):
-            self._chunk("agent_message_chunk", part.content)
+            self._add_chunk("agent_message_chunk", part.content)
         elif isinstance(part, ThinkingPart):
-            self._chunk("agent_thought_chunk", part.content)
+            self._add_chunk("agent_thought_chunk", part.content)
         elif isinstance(part, FilePart):
             mime = part.content.media_type
-            self._file("audio" if mime.startswith("audio/") else "image", part.content.data, mime)
+            self._add_file("audio" if mime.startswith("audio/") else "image", part.content.data, mime)
 
     def show_beside(self, beside: StreamExtras) -> None:
         """Show the images and the pieces of transcript that were collected since the last call."""
@@ -220,7 +220,7 @@ class _ShownMessage:
             self._tell_file({"type": "image", "uri": url})
         words = beside.words[self._shown_words :]
         self._shown_words += len(words)
-        self._chunk("agent_message_chunk", "".join(words))
+        self._add_chunk("agent_message_chunk", "".join(words))
 
     def show_sound(self, samples: Sequence[str]) -> None:
         """Show a complete sound as a WAV file.
@@ -234,9 +234,9 @@ class _ShownMessage:
         except ValueError:
             self._tell_file({"type": "audio", "mimeType": "audio/wav", "data": "".join(samples)})
             return
-        self._file("audio", encode_wav(data), "audio/wav")
+        self._add_file("audio", encode_wav(data), "audio/wav")
 
-    def _file(self, kind: str, data: bytes, mime: str) -> None:
+    def _add_file(self, kind: str, data: bytes, mime: str) -> None:
         self._tell_file({"type": kind, "mimeType": mime, "data": base64.b64encode(data).decode("ascii")})
 
     def _tell_file(self, content: Json) -> None:
@@ -247,15 +247,15 @@ class _ShownMessage:
         """Show a text under a new message id."""
         self._text_count += 1
         self._last = TextPart
-        self._chunk("agent_message_chunk", text)
+        self._add_chunk("agent_message_chunk", text)
 
     def grow(self, delta: object) -> None:
         if isinstance(delta, TextPartDelta):
-            self._chunk("agent_message_chunk", delta.content_delta)
+            self._add_chunk("agent_message_chunk", delta.content_delta)
         elif isinstance(delta, ThinkingPartDelta):
-            self._chunk("agent_thought_chunk", delta.content_delta or "")
+            self._add_chunk("agent_thought_chunk", delta.content_delta or "")
 
-    def _chunk(self, kind: str, text: str) -> None:
+    def _add_chunk(self, kind: str, text: str) -> None:
         if text:
             id = f"{self._id}.{self._text_count}" + ("t" if kind == "agent_thought_chunk" else "")
             self._tell({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": text}})

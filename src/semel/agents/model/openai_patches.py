@@ -53,18 +53,18 @@ class StreamExtras:
         """Collect the images and sound of one chunk."""
         choices = getattr(chunk, "choices", None)
         delta = getattr(choices[0], "delta", None) if choices else None
-        images = _field(delta, "images")
+        images = _get_field(delta, "images")
         for image in images if isinstance(images, list) else ():
-            url = _field(_field(image, "image_url"), "url")
+            url = _get_field(_get_field(image, "image_url"), "url")
             if isinstance(url, str) and url:
                 self.images.append(url)
-        sound = _field(delta, "audio")
+        sound = _get_field(delta, "audio")
         for name, pieces in (("transcript", self.words), ("data", self.samples)):
-            if isinstance(piece := _field(sound, name), str) and piece:
+            if isinstance(piece := _get_field(sound, name), str) and piece:
                 pieces.append(piece)
 
 
-def _field(value: Any, name: str) -> Any:
+def _get_field(value: Any, name: str) -> Any:
     """Return a field of a dict or an object; None if it is missing.
 
     The client leaves fields that it does not know as dicts.

@@ -75,11 +75,11 @@ class Toolbox:
         Of tools with the same name, Semel's own comes first, then the built-in one.
         """
         definitions = {
-            tool_name: _definition(tool_name, listed["inputSchema"], listed["description"])
+            tool_name: _make_definition(tool_name, listed["inputSchema"], listed["description"])
             for tool_name, listed in self._semel_tools.items()
         }
         for name, tool in self._builtin_tools.tools.items():
-            definitions.setdefault(name, _definition(name, tool.schema, tool.description))
+            definitions.setdefault(name, _make_definition(name, tool.schema, tool.description))
         for definition in self._servers.definitions if self._servers is not None else ():
             definitions.setdefault(definition.name, definition)
         return list(definitions.values())
@@ -186,5 +186,5 @@ class Toolbox:
         self._tell(end)
 
 
-def _definition(name: str, schema: Json, description: str | None) -> ToolDefinition:
+def _make_definition(name: str, schema: Json, description: str | None) -> ToolDefinition:
     return ToolDefinition(name=name, parameters_json_schema=schema, description=description)

@@ -71,7 +71,7 @@ class ConversationFile:
     def write(self, file: IO[bytes]) -> None:
         """Write the file."""
         writer = ExportWriter()
-        file.write(writer.line(self._header()))
+        file.write(writer.line(self._make_header()))
         for lines in (self._turn_lines, self._entry_lines):
             lines.seek(0)
             file.writelines(writer.line(msgspec.json.decode(line)) for line in lines)
@@ -80,7 +80,7 @@ class ConversationFile:
     def _open_file(self) -> IO[bytes]:
         return self._resources.enter_context(tempfile.SpooledTemporaryFile(max_size=1 << 20))
 
-    def _header(self) -> Json:
+    def _make_header(self) -> Json:
         title = one_line(str(self.conversation.title), MAX_TITLE_CHARS) if self.conversation.title else None
         return {
             "line": "session", "format": FORMAT, "version": VERSION, "key": self.conversation.key, "agent": "",
@@ -103,7 +103,7 @@ class ConversationFile:
         self._first_at = self._first_at or message.at
         self._place_in_turn(message)
         self.entries += 1
-        self._entry_lines.write(msgspec.json.encode(self._entry(message, text)) + b"\n")
+        self._entry_lines.write(msgspec.json.encode(self._make_entry(message, text)) + b"\n")
 
     def _place_in_turn(self, message: StoredMessage) -> None:
         asks = message.role in ("user", "event")
@@ -127,7 +127,7 @@ class ConversationFile:
         }  # fmt: skip
         self._turn_lines.write(msgspec.json.encode(record) + b"\n")
 
-    def _entry(self, message: StoredMessage, text: str) -> Json:
+    def _make_entry(self, message: StoredMessage, text: str) -> Json:
         turn = None if self._turn is None else self._turn.number
         entry: Json = {
             "line": "entry", "seq": self.entries, "at": message.at, "role": message.role, "chapter": self.chapter,
@@ -137,7 +137,7 @@ class ConversationFile:
         if more:
             entry["more"] = more
         if message.role in ("user", "event"):
-            return {**entry, "event": self._event(message, text, turn)}
+            return {**entry, "event": self._make_event(message, text, turn)}
         if message.role == "notice":
             return {**entry, "turn": turn}
         claim = {
@@ -150,7 +150,7 @@ class ConversationFile:
             entry["delivery"] = [{**state, "error": scrub(message.undelivered)}]
         return entry
 
-    def _event(self, message: StoredMessage, text: str, turn: int | None) -> Json:
+    def _make_event(self, message: StoredMessage, text: str, turn: int | None) -> Json:
         sender = scrub(message.sender) if message.sender else None
         return {
             "source": f"import:{self.system}", "key": scrub(message.id)[:KEY_LENGTH], "kind": message.kind,

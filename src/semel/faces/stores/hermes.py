@@ -103,7 +103,7 @@ class HermesStore:
         self._name_other_stores()
         for name, sessions in groups.items():
             titles = [session["title"] for session in sessions if session["title"]]
-            key = self._key(name, sessions[-1])
+            key = self._make_key(name, sessions[-1])
             read_messages = partial(self._read_messages, sessions)
             yield StoredConversation(f"hermes:{name}", key, titles[-1] if titles else None, read_messages)
 
@@ -120,7 +120,7 @@ class HermesStore:
         for row in rows:
             yield dict(row)
 
-    def _key(self, name: str, session: Json) -> str:
+    def _make_key(self, name: str, session: Json) -> str:
         """Return the key of the session that a conversation becomes: that of its chat, or one on the page."""
         agent = name.split(":")[1] if name.startswith("agent:") and name.count(":") > 1 else "main"
         if not session["session_key"] or not session["chat_id"]:
@@ -143,7 +143,7 @@ class HermesStore:
 
     def _read_session(self, db: sqlite3.Connection, session: Json) -> Iterator[StoredMessage]:
         summaries = self._find_summaries(db, session["id"])
-        sender = _sender(session)
+        sender = _find_sender(session)
         previous: Json | None = None
         delivered: set[int] = set()  # hashes of the platform's ids and the texts of messages
         reported: set[int] = set()  # hashes of the ends of processes
@@ -347,7 +347,7 @@ def _is_shared(session: Json) -> bool:
     )
 
 
-def _sender(session: Json) -> str | None:
+def _find_sender(session: Json) -> str | None:
     """Return the name of the person whose session it is, as the platform gave it."""
     origin = parse_object(session["origin_json"])
     name = origin.get("user_name") or session["user_id"]

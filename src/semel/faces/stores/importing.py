@@ -67,8 +67,8 @@ async def import_store(store: StoreReader, client: AsyncClient | None, *, schedu
     report = store.report
     return {
         "system": store.system, "version": store.version, "dry_run": client is None, "sessions": sessions,
-        "people": people, "schedules": schedules, "collapsed": _positive(report.collapsed),
-        "left_out": _positive(report.left_out), "more_unread": report.more_unread,
+        "people": people, "schedules": schedules, "collapsed": _drop_zeros(report.collapsed),
+        "left_out": _drop_zeros(report.left_out), "more_unread": report.more_unread,
         "unread": [{"place": scrub(place), "why": scrub(why)} for place, why in report.unread],
     }  # fmt: skip
 
@@ -93,7 +93,7 @@ class _Channels:
         return f"{self._agents[name]}:{name}:{address}"[:200] if name in self._agents else key
 
 
-def _positive(counts: dict[str, int]) -> dict[str, int]:
+def _drop_zeros(counts: dict[str, int]) -> dict[str, int]:
     return {kind: count for kind, count in sorted(counts.items()) if count}
 
 

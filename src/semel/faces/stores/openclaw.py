@@ -371,7 +371,7 @@ def _session_key(agent: str, key: str, entry: Json, session: str) -> str:
     place = next((index for index in (1, 2) if len(parts) > index + 1 and parts[index] in CHAT_KINDS), None)
     if place is None:
         return page_session_key(f"openclaw-{rest or session}", agent)
-    address = _address(parts[0], ":".join(parts[place + 1 :]), parts[place])
+    address = _make_address(parts[0], ":".join(parts[place + 1 :]), parts[place])
     channel, last_address = _direct_chat({**entry, "chatType": None})
     is_same = channel == parts[0] and last_address.lower() == address.lower()
     return chat_key(parts[0], last_address if is_same else address, agent)  # keys have Signal's ids in lower case
@@ -384,10 +384,10 @@ def _direct_chat(entry: Json) -> tuple[str, str]:
     if not isinstance(context, dict) or entry.get("chatType") not in (None, "direct"):
         return "", ""
     channel, target = str(context.get("channel") or ""), str(context.get("to") or "")
-    return (channel, _address(channel, target)) if channel and target and channel != "webchat" else ("", "")
+    return (channel, _make_address(channel, target)) if channel and target and channel != "webchat" else ("", "")
 
 
-def _address(channel: str, target: str, kind: str = "direct") -> str:
+def _make_address(channel: str, target: str, kind: str = "direct") -> str:
     """Return a chat's address. `kind`: one of CHAT_KINDS."""
     target = target.removeprefix(f"{channel}:")
     if channel == "signal":
@@ -435,7 +435,7 @@ def _parse_job(job: Json, main_keys: dict[str, str]) -> StoredSchedule:
     delivery, session = job.get("delivery"), None
     if isinstance(delivery, dict) and delivery.get("to") and delivery.get("channel") not in (None, "last"):
         channel = str(delivery["channel"])
-        session = chat_key(channel, _address(channel, str(delivery["to"])), agent)
+        session = chat_key(channel, _make_address(channel, str(delivery["to"])), agent)
     elif job.get("sessionTarget") == "main":
         session = main_keys.get(agent)
     name = str(job.get("name") or job.get("id") or "job")

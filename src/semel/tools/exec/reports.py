@@ -50,7 +50,7 @@ def describe_job(session: str, command: str, name: str, cwd: str, at: float) -> 
 
 def build_started(run: str, info: Json, pid: int) -> Json:
     text = f"`{format_command(info)}` was started{_format_node(info)} ({_render_run(run, info)})."
-    return _body(run, STARTED, info, text, {"pid": pid, "cwd": info["cwd"]})
+    return _make_body(run, STARTED, info, text, {"pid": pid, "cwd": info["cwd"]})
 
 
 def build_finished(
@@ -79,7 +79,7 @@ def build_finished(
         data["replaced"] = replaced
     if output.stored_bytes:
         data["output"] = replace_invalid_bytes(str(output.path))
-    body = _body(run, FINISHED, info, text, data)
+    body = _make_body(run, FINISHED, info, text, data)
     if (stop_reason or {}).get("cancelled_by") == BY_AGENT:
         body["wakes"] = False  # the agent itself cancelled it: no turn is needed (Law 2)
     return body
@@ -89,13 +89,13 @@ def build_not_started(run: str, info: Json, code: int, reason: str, at: float) -
     """Build the event for a command that could not be started. `at`: when, in seconds since the epoch."""
     command = f"`{format_command(info)}` could not be started{_format_node(info)}"
     text = f"{command} ({_render_run(run, info)}): {replace_invalid_bytes(reason)}."
-    return _body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "ended": round(at * 1000), "bytes": 0})
+    return _make_body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "ended": round(at * 1000), "bytes": 0})
 
 
 def build_never_started(run: str, info: Json) -> Json:
     """Build the event for a background job that never started, because its gateway or supervisor died first."""
     text = f"`{format_command(info)}` was not started ({_render_run(run, info)}): its supervisor was killed first. "
-    return _body(run, LOST, info, f"{text}Nothing was run.", {"running": False})
+    return _make_body(run, LOST, info, f"{text}Nothing was run.", {"running": False})
 
 
 def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: Path, killed: bool = False) -> Json:
@@ -124,10 +124,10 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
         data["replaced"] = replaced
     if output_text:
         data["output"] = replace_invalid_bytes(str(output))
-    return _body(run, LOST, info, text, data)
+    return _make_body(run, LOST, info, text, data)
 
 
-def _body(run: str, kind: str, info: Json, text: str, data: Json) -> Json:
+def _make_body(run: str, kind: str, info: Json, text: str, data: Json) -> Json:
     body_data = {"run": run, **({"node": info["node"]} if info["node"] else {}), **data}
     return {"kind": kind, "key": f"{run}:{kind}", "text": text, "data": body_data}
 
