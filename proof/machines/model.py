@@ -449,7 +449,7 @@ class Model(OutgoingParts):
         self, process: Process, call: str, conn: str, tool: str | None, kind: Any, text: str, to: str | None
     ) -> None:
         place = self.house.places.resolve(process.session, HOMES[process.session], to)
-        legs = self.house.places.legs(place.dest, process.session, text) if place.dest else ()
+        legs = self.house.places.cut_legs(place.dest, process.session, text) if place.dest else ()
         more = {"options": ["a"]} if kind == "ask" else {}
         what = ClaimRequest("tool", text, place.dest, kind, place.home, legs, more, place.problem)
         args = f"{kind} {text} {to}".encode()

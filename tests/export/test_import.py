@@ -163,7 +163,7 @@ async def test_an_imported_session_whose_content_is_erased_leaves_the_books_in_b
 
 async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world: World) -> None:
     checked = check_file(file(GOOD))
-    target = world.gateway.inbox.target("x")
+    target = world.gateway.inbox.make_addressee("x")
     stand = await world.gateway.record.write(import_session.begin_import, target, checked)
     [staged] = [one["key"] for one in await world.gateway.sessions()]
     await world.gateway.delete(staged)

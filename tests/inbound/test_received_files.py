@@ -163,7 +163,7 @@ def kept_in(store: Path, name: str, content: bytes, mime: str = "text/plain") ->
     draft = files.BlobDraft(store)
     draft.write(content)
     id = draft.finish()
-    draft.publish()
+    draft.commit()
     draft.discard()
     return {"id": id, "name": name, "mime": mime, "size": len(content)}
 

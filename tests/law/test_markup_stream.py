@@ -46,10 +46,10 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
         found: list[Piece] = []
         for lo, hi in pairwise(sorted({0, len(text), *places, *edges})):
             for n in [n for n, at in enumerate(places) if at == lo]:
-                found += reader.hand(n)
+                found += reader.add_file(n)
             found += reader.feed(text[lo:hi])
         for n in [n for n, at in enumerate(places) if at == len(text)]:
-            found += reader.hand(n)
+            found += reader.add_file(n)
         return joined([*found, *reader.end()])
 
     whole = pieces([])

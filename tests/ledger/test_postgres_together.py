@@ -271,7 +271,7 @@ def test_what_turns_of_one_moment_use_is_counted_for_each_person_and_session(sto
     begun = start_turns(store, policy, ("ben", "s1"), ("ann", "s2"), ("ben", "s3"))
     end_turns(store, policy, begun)
     assert store._worker.counts["commits"] - before == (6 if is_limited else 2)  # limits are judged one after the other
-    spent = store.read_sync(limits.list_spent, policy.day(store.now())[0], ("", ""), 10)
+    spent = store.read_sync(limits.list_spent, policy.find_day(store.now())[0], ("", ""), 10)
     assert {(row.scope, row.subject): (row.turns, row.tokens) for row in spent} == {
         ("all", ""): (3, 30), ("person", "ann"): (1, 10), ("person", "ben"): (2, 20),
         ("session", "s1"): (1, 10), ("session", "s2"): (1, 10), ("session", "s3"): (1, 10),

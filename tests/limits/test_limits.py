@@ -119,11 +119,11 @@ def test_a_day_is_remembered_until_it_ends_and_not_when_the_clock_is_set_back() 
         for hour in ("07-01T12:00", "07-01T23:59", "07-02T00:00", "06-30T08:00")
     }
     midnight = at["07-02T00:00"]
-    assert policy.day(at["07-01T12:00"]) == ("2026-07-01", midnight)
-    assert policy.day(at["07-01T23:59"]) == ("2026-07-01", midnight)
-    assert policy.day(midnight)[0] == "2026-07-02"
-    assert policy.day(at["06-30T08:00"])[0] == "2026-06-30"
-    assert policy.day(at["07-01T12:00"])[0] == "2026-07-01"
+    assert policy.find_day(at["07-01T12:00"]) == ("2026-07-01", midnight)
+    assert policy.find_day(at["07-01T23:59"]) == ("2026-07-01", midnight)
+    assert policy.find_day(midnight)[0] == "2026-07-02"
+    assert policy.find_day(at["06-30T08:00"])[0] == "2026-06-30"
+    assert policy.find_day(at["07-01T12:00"])[0] == "2026-07-01"
 
 
 async def test_tokens_and_cost_are_counted_as_agents_report_them(tmp_path: Path) -> None:

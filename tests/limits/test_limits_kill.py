@@ -30,7 +30,7 @@ worker = load_worker()
 
 
 def read_outcome(tx: Any) -> dict[str, Any]:
-    day, _ = worker.POLICY.day(tx.now)
+    day, _ = worker.POLICY.find_day(tx.now)
     rows = limits.list_spent(tx, day, ("", ""), 10)
     entries = tx._cursor.execute("SELECT role, text, more ->> 'kind' FROM entry ORDER BY seq").fetchall()
     return {

@@ -100,7 +100,9 @@ class Life:
         from semel.ledger.delivery import claims
 
         text = f"aside {self.dice.random()}"
-        await self.write(claims.say, caller, ClaimRequest("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
+        await self.write(
+            claims.say, caller, ClaimRequest("tool", text, HOME, legs=self.places.cut_legs(HOME, KEY, text))
+        )
 
     async def _end(self, fence: turns.TurnFence, caller: Caller, slots: turn_ops.Slots, text: str) -> None:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])

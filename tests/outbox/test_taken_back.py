@@ -107,7 +107,7 @@ async def test_no_edit_leaves_once_its_preview_has_ended() -> None:
         chat.previews.end(PART)
         chat.ledger.gate.set()
         async with asyncio.timeout(5):
-            await chat.previews.settled(DEST)
+            await chat.previews.wait_until_settled(DEST)
         assert chat.edits == []
 
 

@@ -52,7 +52,7 @@ APPROVALS = [  # role, person, alone with it, whom the agent's `approvals` name,
 def test_who_may_answer_what_an_agent_asks(
     role: access.Role, person: str, direct: bool, named: tuple[str, ...], may: bool
 ) -> None:
-    assert access.approves(role, person, direct, named) is may
+    assert access.may_approve(role, person, direct, named) is may
     assert (find_refusal("approve", role, person, direct, frozenset(named)) is None) is may
 
 

@@ -316,8 +316,8 @@ def test_a_file_that_is_released_while_it_comes_is_refused(store: LedgerStore, t
 
         patch.setattr(file_pieces, "add_pieces", release_first)
         with pytest.raises(StoreFailed, match="send it again"):
-            files.publish(draft, "a", "text/plain")
-    files.publish(draft, "a", "text/plain")
+            files.store_draft(draft, "a", "text/plain")
+    files.store_draft(draft, "a", "text/plain")
     draft.discard()
     assert read(files, blob_id(LARGE)) == LARGE
 
@@ -340,7 +340,7 @@ with open_ledger(DatabaseUrl(sys.argv[1])) as store:
         for _ in range(size >> 20):
             draft.write(source.read(1 << 20))
     id = draft.finish()
-    files.publish(draft, "x", "text/plain")
+    files.store_draft(draft, "x", "text/plain")
     draft.discard()
     with files.lend(id) as path:
         assert path.stat().st_size == size

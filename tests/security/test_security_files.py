@@ -107,7 +107,7 @@ def test_a_received_files_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     draft = files.BlobDraft(store)
     draft.write(b"content")
     id = draft.finish()
-    draft.publish()
+    draft.commit()
     draft.discard()
     recorded = plain_name(name)
     assert "/" not in recorded and "\\" not in recorded and recorded.strip(".") and len(recorded) <= 200
@@ -130,7 +130,7 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
     draft = files.BlobDraft(store)
     draft.write(b"content")
     id = draft.finish()
-    draft.publish()
+    draft.commit()
     draft.discard()
     file = {"id": id, "name": "note.txt"}
     if planted == "the copy itself":

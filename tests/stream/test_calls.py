@@ -198,7 +198,7 @@ def test_a_status_does_not_go_backwards() -> None:
 
 def test_an_update_and_a_permission_may_come_before_the_call() -> None:
     a_fold = Fold()
-    a_fold.permission({"toolCallId": "t", "title": "Approve", "content": content("Allow?")})
+    a_fold.apply_permission({"toolCallId": "t", "title": "Approve", "content": content("Allow?")})
     a_fold.update(result(status="in_progress", title="touch x"))
     a_fold.update(call(title="touch x", rawInput={"command": "touch x"}))
     (item,) = a_fold.items()
@@ -208,13 +208,13 @@ def test_an_update_and_a_permission_may_come_before_the_call() -> None:
 def test_a_permission_does_not_rename_a_known_call() -> None:
     a_fold = Fold()
     a_fold.update(call(title="send_message", rawInput={"text": "hi"}))
-    assert a_fold.permission({"toolCallId": "t", "title": "Approve MCP tool call"}) == []
+    assert a_fold.apply_permission({"toolCallId": "t", "title": "Approve MCP tool call"}) == []
 
 
 def test_hermes_asks_under_an_id_of_its_own() -> None:
     a_fold = Fold(PROFILES["hermes"])
     a_fold.update(call())
-    assert a_fold.permission({"toolCallId": "perm-check-1", "title": "?"}) == []
+    assert a_fold.apply_permission({"toolCallId": "perm-check-1", "title": "?"}) == []
     assert len(list(a_fold.items())) == 1
 
 
@@ -225,7 +225,7 @@ def test_openhands_shows_neither_its_system_prompt_nor_its_questions_as_the_agen
     assert a_fold.update(think("System Prompt:\nYou are OpenHands agent, a helpful AI assistant ...")) == []
     a_fold.update(think("**Reasoning**:\nLet me look.\n"))
     asked = {"kind": "other", "status": "pending", "title": "Confirm Agent Actions", "toolCallId": "confirmation-1121"}
-    assert a_fold.permission(asked) == []
+    assert a_fold.apply_permission(asked) == []
     a_fold.end("end_turn")
     assert [item.kind for item in a_fold.items()] == ["message", "thought", "turn"]
 
@@ -427,7 +427,7 @@ def test_a_permission_for_an_id_of_an_earlier_turn_is_for_another_call() -> None
     a_fold = Fold()
     for _ in range(2):
         a_fold.prompt("go")
-        a_fold.permission({"toolCallId": "c", "title": "Run it"})
+        a_fold.apply_permission({"toolCallId": "c", "title": "Run it"})
         a_fold.update(result("c", status="completed"))
         a_fold.end("end_turn")
     assert [item.fields["status"] for item in a_fold.items() if item.kind == "tool"] == ["done", "done"]
@@ -468,10 +468,10 @@ def test_a_request_under_an_id_of_its_own_is_for_the_call_that_says_the_same(
     asks = {"toolCallId": "perm-1", "title": "execute", **fields}
     for n in (1, 2):  # each request has a call of its own
         if request_first:
-            a_fold.permission({**asks, "toolCallId": f"perm-{n}"})
+            a_fold.apply_permission({**asks, "toolCallId": f"perm-{n}"})
         a_fold.update(call(f"call-{n}", **fields))
         if not request_first:
-            a_fold.permission({**asks, "toolCallId": f"perm-{n}"})
+            a_fold.apply_permission({**asks, "toolCallId": f"perm-{n}"})
         a_fold.update(result(f"call-{n}", status="completed", content=content(str(n))))
     a_fold.end("end_turn")
     items = [item for item in a_fold.items() if item.kind == "tool"]
@@ -482,9 +482,9 @@ def test_two_calls_that_say_the_same_are_two_if_one_was_asked_for_under_its_own_
     a_fold = Fold()
     a_fold.prompt("go")
     a_fold.update(call("a", rawInput=COMMAND))
-    a_fold.permission({"toolCallId": "a", "rawInput": COMMAND})
+    a_fold.apply_permission({"toolCallId": "a", "rawInput": COMMAND})
     a_fold.update(call("b", rawInput=COMMAND))
-    a_fold.permission({"toolCallId": "p", "rawInput": {"command": "other"}})
+    a_fold.apply_permission({"toolCallId": "p", "rawInput": {"command": "other"}})
     a_fold.end("end_turn")
     assert len([item for item in a_fold.items() if item.kind == "tool"]) == 3
 

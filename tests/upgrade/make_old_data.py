@@ -188,7 +188,7 @@ async def _manage(world: Any) -> None:
     await gateway.schedules.add("once", "say: once", every="1d")
     await gateway.schedules.pause("once")
     writer = ExportWriter()
-    lines = [writer.line(record) async for page in gateway.export("talk") for record in page]
+    lines = [writer.format_line(record) async for page in gateway.export("talk") for record in page]
     await gateway.import_session(io.BytesIO(b"".join([*lines, writer.end()])), "copy")
     await gateway.say("put-away", _script("kept"), key="a1")
     await world.idle("put-away")

@@ -196,7 +196,7 @@ def step(a_fold: Fold, source: Decisions, wire: list[str]) -> Any:
     if mark == "permission":
         data = {"toolCallId": source.pick(["t1", "t9", None]), "title": source.text(), "rawInput": source.junk()}
         wire.extend(strings(data))
-        return a_fold.permission(data)
+        return a_fold.apply_permission(data)
     if mark == "cancel":
         return a_fold.cancel()
     if mark == "settle":

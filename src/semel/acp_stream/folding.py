@@ -152,7 +152,7 @@ class Fold:
             node.end()
         return ops
 
-    def permission(self, tool_call: Mapping[str, Any]) -> list[Op]:
+    def apply_permission(self, tool_call: Mapping[str, Any]) -> list[Op]:
         """Apply the `toolCall` of a permission request (`session/request_permission`) to its call in the view."""
         cid = tool_call.get("toolCallId")
         if not isinstance(cid, str):
@@ -250,12 +250,12 @@ class Fold:
         kind = data.get("sessionUpdate")
         if not replay:
             if kind == "agent_message_chunk":
-                ops = self.blocks.chunk(MESSAGE, data)
+                ops = self.blocks.add_chunk(MESSAGE, data)
                 return self._note_failure(ops) if self._has_thread_error else ops
             if kind == "tool_call_update" or kind == "tool_call":
                 return self._fold_tool_call(data, kind)
             if kind == "agent_thought_chunk":
-                return self.blocks.chunk(THOUGHT, data)
+                return self.blocks.add_chunk(THOUGHT, data)
             if kind == "user_message_chunk":
                 return self._fold_user_chunk(data)
         elif self._replay is not None and isinstance(kind, str) and kind in REPLAYED:

@@ -66,7 +66,7 @@ class BlockAssembler:
 
     # ---- the hot path
 
-    def chunk(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
+    def add_chunk(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
         """Add one chunk that is not part of a replay to its block.
 
         `kind`: MESSAGE or THOUGHT. `data`: the chunk's update.

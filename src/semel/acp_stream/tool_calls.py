@@ -314,7 +314,7 @@ class ToolCalls:
     def _apply_delta(self, call: ToolCall, text: str) -> list[Op]:
         output = call.output
         if self.profile.terminal == "flips" and len(text) >= 16_384 and output.total >= 32_768:
-            overlap = output.overlap(text)
+            overlap = output.find_overlap(text)
             if overlap:
                 text = text[overlap:]
                 output.accounted = output.total

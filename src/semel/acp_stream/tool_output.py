@@ -237,7 +237,7 @@ class ToolOutput:
             filled = self._fill(text, rank)
             if filled is not None:
                 return filled
-            overlap = self.overlap(text)
+            overlap = self.find_overlap(text)
             if overlap:
                 return self._join(text[overlap:], "")
         if self._is_tail_of(text):
@@ -311,7 +311,7 @@ class ToolOutput:
     def _is_tail_of(self, text: str) -> bool:
         return self._tail is None and len(text) > self.total and text.endswith(self._joined_head())
 
-    def overlap(self, text: str) -> int:
+    def find_overlap(self, text: str) -> int:
         """Return the offset in `text` at which it continues the known text; 0 if the two texts do not overlap."""
         size = self.total - self._gap[1]
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:

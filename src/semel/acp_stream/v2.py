@@ -84,7 +84,7 @@ class Version2:
                 continue
             if len(_read_text(parts[:n])) > size:  # the text before it is new
                 ops += self._whole_text(kind, mid, parts[:n])
-            ops += self.blocks.chunk(kind, {"messageId": mid, "content": part})
+            ops += self.blocks.add_chunk(kind, {"messageId": mid, "content": part})
         return ops + self._whole_text(kind, mid, content)
 
     def _find_block(self, kind: str, mid: str) -> TextBlock | None:
@@ -96,7 +96,7 @@ class Version2:
         block = self._find_block(kind, mid)
         if block is None:
             chunk = {"messageId": mid, "content": {"type": "text", "text": text}}
-            return self.blocks.chunk(kind, chunk) if text else []
+            return self.blocks.add_chunk(kind, chunk) if text else []
         block.withheld_copy = None
         known_text = block.text()
         if text.startswith(known_text) and (known_text or block.fields.get("content")):

@@ -198,7 +198,7 @@ class RecordedStreamReader:
         elif "_cancel" in remark:
             fold.cancel()
         elif isinstance(remark.get("_permission"), dict):
-            fold.permission(remark["_permission"])
+            fold.apply_permission(remark["_permission"])
         elif "_died" in remark:
             fold.end("error", "the agent died", died=True)
         elif "_end_turn" in remark:

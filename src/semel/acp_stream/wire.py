@@ -96,7 +96,7 @@ class ConnectionFolder:
             return self.update(session, data) if isinstance(data, dict) else []
         if method == "session/request_permission":
             call = params.get("toolCall")
-            return self.fold(session).permission(call) if isinstance(call, dict) else []
+            return self.fold(session).apply_permission(call) if isinstance(call, dict) else []
         if method == "_session/retrying":
             return self.update(session, {**params, "sessionUpdate": method})
         return []

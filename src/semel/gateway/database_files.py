@@ -51,7 +51,7 @@ class DatabaseFiles(StoredFiles):
     def start_draft(self) -> BlobDraft:
         return BlobDraft(self.folder, synced=False)
 
-    def publish(self, draft: BlobDraft, name: str, mime: str) -> None:
+    def store_draft(self, draft: BlobDraft, name: str, mime: str) -> None:
         with store_errors(self.folder), draft.path.open("rb") as source:
             self._write(draft.id, draft.size, name, mime, source)
 

@@ -136,7 +136,7 @@ class ReceivedFiles(HeldFiles):
             id = await asyncio.to_thread(draft.finish)
             image = describe_image_size(draft.head)
             kept = Kept(id, draft.size, plain_name(name), plain_mime(mime), image.get("width"), image.get("height"))
-            publish = partial(self.store.content.publish, draft, kept.name, kept.mime)
+            publish = partial(self.store.content.store_draft, draft, kept.name, kept.mime)
             await self.hold(id, kept.size, kept.name, kept.mime, publish)  # only now: `hold` delays removals
         finally:
             draft.discard()

@@ -81,7 +81,7 @@ class StoredFiles:
         """Return an empty draft. Raises StoreFailed."""
         raise NotImplementedError
 
-    def publish(self, draft: BlobDraft, name: str, mime: str) -> None:
+    def store_draft(self, draft: BlobDraft, name: str, mime: str) -> None:
         """Store the content of a finished draft durably under its id, unless it is stored already.
 
         Raises StoreFailed, LedgerError.
@@ -136,8 +136,8 @@ class FolderFiles(StoredFiles):
     def start_draft(self) -> BlobDraft:
         return BlobDraft(self.folder)
 
-    def publish(self, draft: BlobDraft, name: str, mime: str) -> None:
-        draft.publish()
+    def store_draft(self, draft: BlobDraft, name: str, mime: str) -> None:
+        draft.commit()
 
     def store_bytes(self, content: bytes, name: str, mime: str) -> None:
         if _is_there(blob_path(self.folder, blob_id(content)), len(content)):
@@ -146,7 +146,7 @@ class FolderFiles(StoredFiles):
         try:
             draft.write(content)
             draft.finish()
-            draft.publish()
+            draft.commit()
         finally:
             draft.discard()
 
@@ -339,7 +339,7 @@ def _store(source: int, path: str, store: StoredFiles, limit: int, name: str, mi
                 raise FileRefused(_too_large(path, limit))
             draft.write(data)
         blob = Blob(draft.finish(), draft.size, name, mime, describe_image_size(draft.head))
-        store.publish(draft, name, mime)
+        store.store_draft(draft, name, mime)
     finally:
         draft.discard()
     return blob
@@ -391,7 +391,7 @@ class BlobDraft:
     def path(self) -> Path:
         return self._path
 
-    def publish(self) -> None:
+    def commit(self) -> None:
         """Rename the draft to its blob id, durably, unless that blob exists already.
 
         An existing blob of another size is damaged, and is replaced.
@@ -403,7 +403,7 @@ class BlobDraft:
             sync_folder(self._store)
 
     def discard(self) -> None:
-        """Close the draft and remove its temporary file. Safe after `publish`: the published blob is kept."""
+        """Close the draft and remove its temporary file. Safe after `commit`: the blob is kept."""
         if self._sink >= 0:
             os.close(self._sink)
             self._sink = -1

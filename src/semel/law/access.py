@@ -45,7 +45,7 @@ REASONS = {
 """Reasons for a refusal, with their descriptions: the labels of the metric `semel_refused_total`."""
 
 APPROVALS = frozenset({"approve", "deny"})
-"""Commands that answer an agent's permission request. The function `approves` decides who may use them."""
+"""Commands that answer an agent's permission request. The function `may_approve` decides who may use them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RolePermissions:
     """What a role may do.
 
     `commands`: the slash commands that the role may use. `approves`: where it may answer permission requests. "direct"
-    stands for a direct chat with an agent whose `approvals` name the role; the function `approves` has the details.
+    stands for a direct chat with an agent whose `approvals` name the role; the function `may_approve` has the details.
     """
 
     commands: frozenset[str]
@@ -69,7 +69,7 @@ ROLES: dict[Role, RolePermissions] = {
 }
 
 
-def approves(role: Role, person: str, direct: bool, approvers: Collection[str]) -> bool:
+def may_approve(role: Role, person: str, direct: bool, approvers: Collection[str]) -> bool:
     """Whether a person with this role may answer an agent's permission request.
 
     `direct`: the person writes in a direct chat, not in a group. `approvers`: the roles and people that the agent's

@@ -138,7 +138,7 @@ class MarkupReader:
         self._lexer.push(text)
         return self._read()
 
-    def hand(self, file: Any) -> list[Piece]:
+    def add_file(self, file: Any) -> list[Piece]:
         """Add a file after the text fed so far. Returns the pieces that are complete now."""
         if not self._addressed:
             return [AddressedFile(None, file)]
@@ -220,7 +220,7 @@ class MarkupReader:
         if self._regions:
             self._regions[-1].parts.append(text)
         else:
-            self._spoken.append(self._home.text(text))
+            self._spoken.append(self._home.pass_on(text))
 
     def _tag_at_home(self, tag: Tag) -> None:
         if tag.kind == "close":
@@ -229,7 +229,7 @@ class MarkupReader:
         if tag.name == "message" and tag.kind != "empty":
             self._end_stretch()
         else:
-            self._home.removed()
+            self._home.note_removal()
         if tag.kind != "empty":
             self._open(tag)
 
@@ -314,14 +314,14 @@ class MarkupReader:
 
 
 class _Home:
-    """A stretch of home text. `text` passes it on, but keeps white space in `_gap` while it may prove to be padding."""
+    """A stretch of home text. `pass_on` returns it, but keeps white space in `_gap` that may prove to be padding."""
 
     def __init__(self, cut: bool = False) -> None:
         self.begun = False  # some text other than white space was passed on
         self._cut = cut  # markup was removed after the text that was passed on last
         self._gap: list[str] = []
 
-    def text(self, text: str) -> str:
+    def pass_on(self, text: str) -> str:
         if self.begun and not self._cut:
             return text
         if not text or text.isspace():
@@ -333,7 +333,7 @@ class _Home:
         self.begun, self._cut, self._gap = True, False, []
         return text
 
-    def removed(self) -> None:
+    def note_removal(self) -> None:
         self._cut = True
 
     def end(self) -> str:

@@ -40,7 +40,7 @@ class JsonlDocument:
         self._writer = ExportWriter()
 
     def page(self, records: Sequence[Json]) -> bytes:
-        return b"".join(map(self._writer.line, records))
+        return b"".join(map(self._writer.format_line, records))
 
     def end(self) -> bytes:
         return self._writer.end()

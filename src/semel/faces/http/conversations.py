@@ -157,7 +157,7 @@ async def check_agent(gateway: Gateway, session: str, agent: str, field: str) ->
     except BadKey as error:
         raise Problem("bad-field", str(error), field=field) from None
     except NoSuchSession:
-        owner = gateway.inbox.target(session).agent
+        owner = gateway.inbox.make_addressee(session).agent
         name, colon, _ = session.partition(":")
         if colon and owner == agent and name not in (agent, CUSTOMARY_NAME):
             detail = f"No agent is named {name!r}, so session {session!r} would be {agent}'s."

@@ -71,10 +71,10 @@ class ConversationFile:
     def write(self, file: IO[bytes]) -> None:
         """Write the file."""
         writer = ExportWriter()
-        file.write(writer.line(self._make_header()))
+        file.write(writer.format_line(self._make_header()))
         for lines in (self._turn_lines, self._entry_lines):
             lines.seek(0)
-            file.writelines(writer.line(msgspec.json.decode(line)) for line in lines)
+            file.writelines(writer.format_line(msgspec.json.decode(line)) for line in lines)
         file.write(writer.end())
 
     def _open_file(self) -> IO[bytes]:

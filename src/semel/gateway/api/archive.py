@@ -89,7 +89,7 @@ class ArchiveApi(Components):
         The home follows from the key, as for any new session. `agent`: the exported session's agent, used if it is
         configured.
         """
-        to = self.inbox.target(check_session_key(key))
+        to = self.inbox.make_addressee(check_session_key(key))
         return Addressee(key, agent, to.home) if agent in self.settings.agents else to
 
     async def _import(self, file: IO[bytes], checked: CheckedFile, target: Addressee) -> str:
@@ -141,7 +141,7 @@ class ArchiveApi(Components):
         async for records in self.export(key):
             if records[0].get("entries", entries) != entries:  # the header, which comes first
                 return False
-            await asyncio.to_thread(lambda records=records: [writer.line(r) for r in records])  # type: ignore[misc]
+            await asyncio.to_thread(lambda records=records: [writer.format_line(r) for r in records])  # type: ignore[misc]
         return writer.digest == digest
 
 

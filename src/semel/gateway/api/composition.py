@@ -181,7 +181,7 @@ class Components:
         self.schedules = ScheduleManager(
             self.record,
             self.clock,
-            self.inbox.target,
+            self.inbox.make_addressee,
             self.turns.wake,
             settings.default_agent,
             heartbeats,

@@ -86,13 +86,13 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         log.log(logging.INFO if unfinished else logging.DEBUG, "gateway started", unfinished=len(unfinished))
 
     async def _prepare_duties(self) -> None:
-        await self.channel_manager.clean(is_alone=self.seats is None)
+        await self.channel_manager.release_unheard_files(is_alone=self.seats is None)
         await self.record.write(limits.ask_again, self.settings.limits.policy)
         await self.schedules.configure(self.settings.schedules)
 
     def _start_channels(self) -> None:
         self._start_task("outbox", self.outbox.run())
-        for name, supervisor in self.channel_manager.supervisors().items():
+        for name, supervisor in self.channel_manager.make_supervisors().items():
             self._start_task(f"{CHANNEL_TASK_PREFIX}{name}", supervisor.run())
 
     def _start_timers(self) -> None:
@@ -156,7 +156,7 @@ class Gateway(ReadApi, ReplyApi, ListApi, ArchiveApi):
         """Take note of when the ledger was restored last: what happened before may have been done already."""
         restored_at = await self.record.read(settle_restored.last_settled_at)
         self.schedules.doubtful_until = self.jobs.doubtful_until = restored_at
-        self.channel_manager.doubt(restored_at)
+        self.channel_manager.doubt_events(restored_at)
 
     async def _end_orphaned_agents(self) -> None:
         """Kill the agent processes of a dead gateway, if they are still the same, before new ones start (Law 10)."""

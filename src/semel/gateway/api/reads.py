@@ -339,7 +339,7 @@ def _read_output(tx: Tx, session: int, item: int) -> str | None:
 
 async def read_limits(record: LedgerAccess, policy: limits.LimitPolicy, now: int, limit: int, after: str = "") -> Json:
     """Return what `ReadApi.limits` returns, without a running gateway. `now`: the time in ms."""
-    day, ends = policy.day(now)
+    day, ends = policy.find_day(now)
     scope, _, subject = after.partition("/")
     if after and scope not in ("all", "person", "session"):
         raise BadRequest(f"after: {after!r} is not the `next` of a page of this list")

@@ -71,7 +71,7 @@ class SessionApi(Components):
         """
         self._check_running()
         try:
-            target = self.inbox.target(identity.check_session_key(session))
+            target = self.inbox.make_addressee(identity.check_session_key(session))
         except ValueError as error:
             raise BadRequest(str(error)) from None
         if agent is not None and agent not in self.settings.agents:

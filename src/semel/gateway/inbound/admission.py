@@ -167,7 +167,7 @@ class AccountDirectory(Roster):
             if code is not None and await self.pairing.void_code(channel, event, code):
                 self.strangers.count(channel, "shown")
             return None
-        if account is not None and (repeated := await self.pairing.repeated(channel, event)):
+        if account is not None and (repeated := await self.pairing.find_repeat(channel, event)):
             return _admit_paired(repeated)
         is_code = is_pair_command or (code is not None and self.pairing.is_own_code(channel, code))
         if account is not None and not is_code:

@@ -244,7 +244,7 @@ class ChannelInbox:
             has_growing_ids=self._numbered,
         )  # fmt: skip
         return rows.MessageItem(
-            event, self._inbox.target(session), incoming.address, sender.id, not incoming.group,
+            event, self._inbox.make_addressee(session), incoming.address, sender.id, not incoming.group,
             _shorten(incoming.title), tuple(file.id for file in incoming.files if isinstance(file, Kept)),
         )  # fmt: skip
 

@@ -41,14 +41,14 @@ class ChannelManager:
         online = sum(status.state == "online" for status in self.status.values())
         return f"<ChannelManager {online} of {len(self.status)} channels online>"
 
-    async def clean(self, *, is_alone: bool) -> None:
+    async def release_unheard_files(self, *, is_alone: bool) -> None:
         """Release files whose messages never reached an inbox before the last gateway ended.
 
         Call this before a channel runs. `is_alone`: no other gateway can be receiving files now.
         """
         await self.inbox.record.write(rows.release_unclaimed_files, 0 if is_alone else RECEIVING_MS)
 
-    def doubt(self, until: int) -> None:
+    def doubt_events(self, until: int) -> None:
         """Let events up to `until` (ms) be recorded without effect: they may have been answered already (Law 14).
 
         `until`: when the ledger was last restored from a backup.
@@ -56,7 +56,7 @@ class ChannelManager:
         for inbox in self.inboxes.values():
             inbox.doubtful_until = until
 
-    def supervisors(self) -> dict[str, ChannelSupervisor]:
+    def make_supervisors(self) -> dict[str, ChannelSupervisor]:
         """Make a supervisor for each channel, by the channel's name."""
         return {
             name: ChannelSupervisor(self.channels[name], inbox, self.status[name], inbox.received_files, self.clock)

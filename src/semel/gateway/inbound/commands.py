@@ -111,7 +111,7 @@ class Commands:
         if isinstance(parsed, law.AgentMessage):
             return parsed
         if name == "help":
-            may_approve = access.approves(sender_role, person, direct, await self.people.approvals(keys))
+            may_approve = access.may_approve(sender_role, person, direct, await self.people.approvals(keys))
             return name, sender_role if may_approve else f"{sender_role} {WITHOUT_APPROVALS}"
         return name, argument
 
@@ -174,7 +174,7 @@ class Commands:
             log.exception("a command failed inside the gateway", command=command.name, session=command.key)
             text = f"/{command.name} failed inside the gateway. See its log."
         row = (await self.record.read(rows.read_status, command.session)).row
-        legs = self.places.legs(row.home, command.key, text) if row.home else ()
+        legs = self.places.cut_legs(row.home, command.key, text) if row.home else ()
         if await self.record.write(rows.answer, command.event, command.session, text, legs or None):
             self.kick()
 
@@ -334,7 +334,7 @@ def find_refusal(
     if command not in access.APPROVALS:
         may = command in access.ROLES[role].commands
         return None if may else f"/{command} is not for guests; /help lists what you can do here."
-    if access.approves(role, person, direct, approvals):
+    if access.may_approve(role, person, direct, approvals):
         return None
     return f"/{command}: {access.explain_denied_approval(role, approvals)}"
 

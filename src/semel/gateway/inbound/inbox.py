@@ -105,7 +105,7 @@ class EventInbox:
             kind_of_source, _, channel = source.partition(":")
             granted_channel = channel if kind_of_source == "channel" else ""
             grant = None if scope is None else identity.Grant(tuple(scope), granted_channel)
-            targets = [self.target(identity.check_session_key(k), grant) for k in dict.fromkeys(keys)]
+            targets = [self.make_addressee(identity.check_session_key(k), grant) for k in dict.fromkeys(keys)]
             digest = identity.digest_fields({name: fields.get(name) for name in stable})
         except ValueError as error:
             raise BadRequest(str(error)) from None
@@ -171,7 +171,7 @@ class EventInbox:
         first_keys = await self.record.read(rows.list_addressed_keys, event)
         return "" if set(first_keys) == set(keys) else ", ".join(first_keys)
 
-    def target(self, key: str, grant: identity.Grant | None = None) -> rows.Addressee:
+    def make_addressee(self, key: str, grant: identity.Grant | None = None) -> rows.Addressee:
         """Return the agent, home and wake policy for a session with this key, as the configuration gives them.
 
         `grant`: limits the home, for a caller who is not the owner.

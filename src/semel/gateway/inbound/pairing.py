@@ -113,7 +113,7 @@ class Pairing:
         signed = self._sign(code)
         return any(self._signatures.get(code_row.id) == signed for code_row in self._open_codes(channel))
 
-    async def repeated(self, channel: str, event: Incoming) -> RedeemResult | None:
+    async def find_repeat(self, channel: str, event: Incoming) -> RedeemResult | None:
         """Return the result of the code that this same message redeemed before; None if it redeemed none.
 
         So a repeat of the message gets the same answer.

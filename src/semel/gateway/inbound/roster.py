@@ -63,7 +63,7 @@ class Roster:
                 "account": f"{stranger.channel}:{stranger.id}", "channel": stranger.channel, "id": stranger.id,
                 "name": stranger.name, "first": stranger.first, "last": stranger.last, "times": stranger.times,
             }
-            for stranger in self.strangers.latest()
+            for stranger in self.strangers.list_latest()
         ]  # fmt: skip
         counts = sorted(self.strangers.refused.items())
         return {
@@ -102,7 +102,11 @@ class Roster:
 
     def _name_refused_sender(self, channel: str, id: str) -> str:
         shown_name = next(
-            (stranger.name for stranger in self.strangers.latest() if (stranger.channel, stranger.id) == (channel, id)),
+            (
+                stranger.name
+                for stranger in self.strangers.list_latest()
+                if (stranger.channel, stranger.id) == (channel, id)
+            ),
             "",
         )
         taken = {account.name for account in self.accounts.values()} | set(self.settings.people)

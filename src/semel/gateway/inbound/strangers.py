@@ -67,7 +67,7 @@ class Strangers:
         if channel in self._latest:
             self._latest[channel].pop(id, None)
 
-    def latest(self) -> list[Stranger]:
+    def list_latest(self) -> list[Stranger]:
         """Return the remembered senders of all channels, newest first."""
         strangers = [stranger for senders in self._latest.values() for stranger in reversed(senders.values())]
         return sorted(strangers, key=lambda stranger: -stranger.last)

@@ -88,7 +88,7 @@ class Uploads:
             await write_content(draft, name, content, MAX_FILE_BYTES)
             id = await asyncio.to_thread(draft.finish)
             mime = detect_media_type(name, await asyncio.to_thread(_read_head, draft))
-            await held.hold(id, draft.size, name, mime, partial(self.store.content.publish, draft, name, mime))
+            await held.hold(id, draft.size, name, mime, partial(self.store.content.store_draft, draft, name, mime))
             expires = await self.record.write(rows.record_upload, id, name, mime, UPLOAD_LIFE_S * 1000)
         finally:
             draft.discard()

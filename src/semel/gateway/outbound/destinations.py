@@ -123,7 +123,7 @@ class Destinations:
 
         If texts are previewed there, the first leg fills the placeholder.
         """
-        return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
+        return self.cut_legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
     def cut_into_legs(
         self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
@@ -134,7 +134,7 @@ class Destinations:
         """
         if file is not None:
             return self.file_legs(dest, session, file)
-        return self.answer_legs(dest, session, text) if answer else self.legs(dest, session, text)
+        return self.answer_legs(dest, session, text) if answer else self.cut_legs(dest, session, text)
 
     def find_problem(self, dest: str | None, kind: str) -> str:
         """Return why a destination cannot take a file, an edit or a reaction; "" if it can, or is not on a channel.
@@ -175,9 +175,9 @@ class Destinations:
         if not problem and file.get("size") == 0:
             problem = self.find_empty_file_problem(dest)
         if file.get("id") is None or problem:
-            return self.legs(dest, session, "", {"text": describe_file(file, problem)})
+            return self.cut_legs(dest, session, "", {"text": describe_file(file, problem)})
         op = {"kind": "file", "file": file["id"], "name": file["name"], "mime": file["mime"]}
-        return self.legs(dest, session, "", op)
+        return self.cut_legs(dest, session, "", op)
 
     def edit_legs(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
         """Return the legs that change a sent message to `text`; None if the text needs another number of parts.
@@ -186,7 +186,7 @@ class Destinations:
         """
         if not parts or not self.is_on_channel(dest):
             return ()
-        legs = self.legs(dest, session, text)
+        legs = self.cut_legs(dest, session, text)
         if len(legs) != len(parts):
             return None
         return tuple(
@@ -218,7 +218,7 @@ class Destinations:
         """
         channel = self.channels.get((dest or "").partition(":")[0])
         are_taken_away = channel is not None and channel.caps.edits and channel.caps.button_edits
-        legs = self.legs(dest, session, text)
+        legs = self.cut_legs(dest, session, text)
         if emoji:
             answers = [str(button["answer"]) for button in buttons]
             return with_reactions(legs, list(zip(emoji, answers, strict=True)), are_taken_away=are_taken_away)
@@ -226,7 +226,9 @@ class Destinations:
             return legs
         return with_buttons(legs, [dict(button) for button in buttons], are_taken_away=are_taken_away)
 
-    def legs(self, dest: str | None, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
+    def cut_legs(
+        self, dest: str | None, session: str, text: str, op: Mapping[str, Any] | None = None
+    ) -> tuple[Leg, ...]:
         """Split a text into the legs for a destination. Return () if there is none, or if it is not on a channel.
 
         `op`: fields that replace those of the first leg's operation, for example to send a file with the text as its

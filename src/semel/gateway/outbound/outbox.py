@@ -253,7 +253,7 @@ class Outbox:
     # ------------------------------------------------------------ one part
 
     async def _attempt(self, channel: Channel, departure: Departure) -> None:
-        await self.previews.settled(departure.dest)
+        await self.previews.wait_until_settled(departure.dest)
         if self._stopping:  # provably not sent
             await self._record(departure, AttemptOutcome("not sent", reason="the gateway stopped"))
             return
@@ -357,7 +357,7 @@ class Outbox:
             self._held_chats.add([departure.dest], self._clock.now())
         if state == "sent":
             self._held_chats.note_arrival(departure.dest, self._clock.now())
-            self.previews.arrived(departure.part)
+            self.previews.note_sent(departure.part)
 
     async def _write_with_retries(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """Run a transaction, with retries while the ledger cannot be written. Return its result.

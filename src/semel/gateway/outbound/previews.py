@@ -149,7 +149,7 @@ class Previews:
         if part in self._followed:
             self._followed[part][0].text = None
 
-    def arrived(self, part: int) -> None:
+    def note_sent(self, part: int) -> None:
         """Tell the preview in this part, if there is one, that the message was sent, so that it can be edited now."""
         if part in self._followed:
             self._followed[part][0].changed.set()
@@ -162,7 +162,7 @@ class Previews:
             if not shown_preview[0].editing:
                 shown_preview[1].cancel()  # otherwise the task ends after its edit
 
-    async def settled(self, dest: str) -> None:
+    async def wait_until_settled(self, dest: str) -> None:
         """Wait until no preview edits a message at this destination. This takes at most the timeout of an edit."""
         if (over := self._edits.get(dest)) is not None:
             await over.wait()

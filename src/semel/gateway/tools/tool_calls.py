@@ -232,7 +232,7 @@ class ToolCallHandler:
 
         `op`: fields for the `Op` of the first part; None if no part is to be sent. `fields`: other fields of the claim.
         """
-        legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
+        legs = self.places.cut_legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)
 
     async def _request_file(self, call: ToolRequest) -> tuple[ClaimRequest, Json | None]:

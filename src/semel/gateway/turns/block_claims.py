@@ -153,7 +153,7 @@ class BlockClaims:
     def _say_elsewhere(self, piece: Said) -> ClaimRequest:
         place = self.places.resolve(self.session, self.home, piece.dest)
         self.claim_count += place.dest is not None
-        legs = self.places.legs(place.dest, self.session, piece.text) if place.dest else ()
+        legs = self.places.cut_legs(place.dest, self.session, piece.text) if place.dest else ()
         return ClaimRequest("block", piece.text, place.dest, is_home=place.home, legs=legs, problem=place.problem)
 
     def _hold_problem(self, piece: MarkupProblem) -> ClaimRequest:
@@ -183,14 +183,14 @@ class BlockClaims:
         for offset, file in new.handed_files:
             if offset <= len(claimed):
                 new.reader.feed(claimed[position:offset])
-                new.reader.hand(file)
+                new.reader.add_file(file)
                 position = offset
         new.reader.feed(claimed[position:])
         new.fed_texts, new.claimed_chars = [claimed], len(claimed)
         ops, position = [], len(claimed)
         for offset, file in new.handed_files:
             if offset > len(claimed):
-                ops += self.grow_block(slot, text[position:offset]) + self._take_pieces(new, new.reader.hand(file))
+                ops += self.grow_block(slot, text[position:offset]) + self._take_pieces(new, new.reader.add_file(file))
                 position = offset
         ops += self.grow_block(slot, text[position:])
         for _, file in old.handed_files[len(new.handed_files) :]:  # its place in the new text is not known
@@ -310,7 +310,7 @@ class BlockClaims:
         if block is None:
             return []
         block.handed_files.append((sum(map(len, block.fed_texts)), named))
-        return self._take_pieces(block, block.reader.hand(named))
+        return self._take_pieces(block, block.reader.add_file(named))
 
     def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[turn_ops.Op]:
         """Claim the file `named` (as in `attach`) for one destination. Return the operations to apply now.

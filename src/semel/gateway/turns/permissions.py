@@ -16,7 +16,7 @@ from semel.gateway.ports import MAX_BUTTONS, Asked, Conversation
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.call_details import read_requested_change
 from semel.law import answer_emoji, permission_questions
-from semel.law.access import ROLES, approves, format_approvers
+from semel.law.access import ROLES, format_approvers, may_approve
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import permission_requests, turn_ops
@@ -71,7 +71,7 @@ def find_readers(begun: BegunTurn, approvals: Collection[str]) -> Readers:
             for writer, event in writers
             if writer.get("role") in ROLES
         }
-    if not readers or any(approves(role, name, True, approvals) for role, name in readers):
+    if not readers or any(may_approve(role, name, True, approvals) for role, name in readers):
         return Readers()
     return Readers("elsewhere", ", ".join(sorted(name for _, name in readers)))
 

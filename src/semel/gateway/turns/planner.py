@@ -134,7 +134,7 @@ class AttemptPlanner:
             instructions = await self.record.read(history.find_instructions, begun.session, begun.root)
             notes += prompt.format_lost_conversation(spoken, instructions)
         elif live.conversation.restored == "loaded":
-            differs = await self.difference(live, begun.turn)
+            differs = await self.compare_memory(live, begun.turn)
             known_seqs = {entry.seq for entry in begun.entries_to_tell if not entry.left_for_home} | {
                 entry.seq for entry in utterances
             }  # the prompt already lists these elsewhere
@@ -142,7 +142,7 @@ class AttemptPlanner:
             notes += prompt.format_memory_differences(replace(differs, lacks=lacks))
         return notes
 
-    async def difference(self, live: LiveAgent, turn: int | None = None) -> memory_diff.Difference:
+    async def compare_memory(self, live: LiveAgent, turn: int | None = None) -> memory_diff.Difference:
         """Compare the history that a loaded agent replayed with the record before `turn` (None: the whole record)."""
         await read_replay(live)
         recorded, is_whole = await self.record.read(history.list_recorded, live.session, turn)

@@ -198,7 +198,7 @@ def _read_parts(
     pieces = [
         piece
         for content in contents
-        for piece in (reader.feed(content) if isinstance(content, str) else reader.hand(content))
+        for piece in (reader.feed(content) if isinstance(content, str) else reader.add_file(content))
     ]
     for piece in (*pieces, *reader.end(), Said(None, "", final=True)):
         if isinstance(piece, Said) and piece.dest is None:
@@ -294,7 +294,7 @@ def _say_file(file: AgentFile, begun: BegunTurn, places: Destinations) -> ClaimR
 
 
 def _say_elsewhere(piece: Said, place: ResolvedDestination, begun: BegunTurn, places: Destinations) -> ClaimRequest:
-    legs = places.legs(place.dest, begun.key, piece.text) if place.dest else ()
+    legs = places.cut_legs(place.dest, begun.key, piece.text) if place.dest else ()
     return ClaimRequest("block", piece.text, place.dest, is_home=False, legs=legs, problem=place.problem)
 
 

@@ -335,7 +335,7 @@ class Run:
                     self.last_shown_at = 0.0
                 self.announcements.notify()
             case Asked():
-                self.view.take(self.fold.permission(signal.tool_call))
+                self.view.take(self.fold.apply_permission(signal.tool_call))
                 self._ask_permission(signal)
                 self.last_shown_at = 0.0
             case Died(why=reason):
@@ -441,7 +441,9 @@ class Run:
         end_notices = tuple(make_end_notices(event, end, self.begun.attempt, last_text))
         were_prompted = self.was_prompted and event != "errored"  # otherwise the next prompt includes the entries again
         last_prompted_seq = max((t.seq for t in self.begun.entries_to_tell), default=0) if were_prompted else 0
-        held_notice = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
+        held_notice = (
+            self.corrections.make_notice(self.speech.problems, self.begun.home) if event == "answered" else None
+        )
         turn_end = finish_turn.End(
             event, end.stop, end.error, last_prompted_seq, closing, legs, end_notices, held_notice,
             bool(self.speech.problems), stopped=self.stopped, remembered=self.remembered, answer=self.answer,

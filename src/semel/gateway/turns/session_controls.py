@@ -315,7 +315,7 @@ class SessionControls:
         try:
             if live.conversation.restored != "loaded":
                 return _not_compared(NO_REPLAY)
-            difference = await self.turns.planner.difference(live)
+            difference = await self.turns.planner.compare_memory(live)
         finally:
             await self.spawns.give_back(live)
         lacks = [{"seq": entry.seq, "role": entry.role, "text": entry.text} for entry in difference.lacks]

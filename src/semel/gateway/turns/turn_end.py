@@ -118,7 +118,7 @@ class Corrections:
         self.was_asked = True
         self._reasons = [problem.reason for problem in problems]
 
-    def notice(self, problems: Sequence[MarkupProblem], home: str | None) -> turn_ops.Notice | None:
+    def make_notice(self, problems: Sequence[MarkupProblem], home: str | None) -> turn_ops.Notice | None:
         """Return the notice for a chat about held-back texts; None if there are none, or if the home is not a chat."""
         reasons = [problem.reason for problem in problems] or self._reasons
         if not reasons or home is None or is_local(home):

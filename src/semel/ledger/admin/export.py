@@ -136,7 +136,7 @@ class ExportWriter:
         self._digest = hashlib.blake2b(digest_size=16)
         self._entries = 0
 
-    def line(self, record: Json) -> bytes:
+    def format_line(self, record: Json) -> bytes:
         line = msgspec.json.encode(record) + b"\n"
         if record["line"] != "session":  # without the header, an export of the imported session has the same digest
             self._digest.update(line)

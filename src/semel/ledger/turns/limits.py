@@ -114,7 +114,7 @@ class LimitPolicy:
     def of(self, scope: law.Scope) -> law.Limits:
         return {"person": self.person, "session": self.session, "all": self.all}[scope]
 
-    def day(self, now: int) -> tuple[str, int]:
+    def find_day(self, now: int) -> tuple[str, int]:
         """Return the day that contains the time `now` (ms), and the time at which it ends (ms).
 
         The last result is cached.
@@ -178,7 +178,7 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> Hold | None:
         tx.run("limited_drop", session=row.id)
         return None
     scope, subject, measure = used_up
-    _, until = policy.day(tx.now)
+    _, until = policy.find_day(tx.now)
     limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
     before = tx.one(LimitedRow, "limited_get", session=row.id)
     if before is not None and (before.scope, before.subject, before.measure, before.until) == (*used_up, until):
@@ -218,7 +218,7 @@ def find_used_up(
 
     In a conversation of several people, a turn may begin if at least one of those who ask for it is below their limit.
     """
-    day, _ = policy.day(tx.now)
+    day, _ = policy.find_day(tx.now)
     shared: list[tuple[law.Scope, str]] = [("all", ""), ("session", row.key)]
     for scope, subject in shared:
         if policy.of(scope) == law.UNLIMITED:
@@ -323,7 +323,7 @@ def _count(
             "spent_add", day=day, person=person, session=session, turns=used.turns, tokens=used.tokens, cost=used.cost,
             unreported=unreported,
         )  # fmt: skip
-    if policy.is_limited and day == policy.day(tx.now)[0]:
+    if policy.is_limited and day == policy.find_day(tx.now)[0]:
         _tell_crossings(tx, row, day, names, used, policy)
 
 
@@ -349,7 +349,7 @@ def _tell_crossing(
     limit = _describe_limit(row.key, scope, subject, crossing.measure, crossing.most)
     limit = limit[:1].upper() + limit[1:]
     if crossing.is_used_up:
-        end = policy.describe_end(policy.day(tx.now)[1])
+        end = policy.describe_end(policy.find_day(tx.now)[1])
         text = f"{limit} is used up. Further messages wait until {end}, or until the owner raises it."
     else:
         text = f"{limit} is nearly used up: {law.format_amount(crossing.measure, crossing.used)} so far."

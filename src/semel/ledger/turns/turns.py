@@ -206,7 +206,7 @@ def open_turn(
     the agent that runs it.
     """
     row = replace_missing_agent(tx, row, agents)
-    day = None if policy is None else policy.day(tx.now)[0]
+    day = None if policy is None else policy.find_day(tx.now)[0]
     if row.memory is None and row.chapter > 1:
         spawn = None  # the process knows the chapter before
     turn = add_turn(tx, row, lease, root=None, attempt=1, day=day, spawn=spawn)
