@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from semel.testing.servers import close_server
+from semel.testing.servers import serve_streams
 
 Way: TypeAlias = Callable[["Request", asyncio.StreamWriter], Awaitable[None]]
 
@@ -35,7 +35,7 @@ class Server:
 @asynccontextmanager
 async def serve(way: Way, tls: ssl.SSLContext | None = None, greeting: bytes = b"") -> AsyncIterator[Server]:
     """Read one request from each connection, then do what `way` does, then close it."""
-    server, tasks = Server(), set[asyncio.Task[None]]()
+    server = Server()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections += 1
@@ -50,23 +50,9 @@ async def serve(way: Way, tls: ssl.SSLContext | None = None, greeting: bytes = b
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError, asyncio.CancelledError):
             pass
-        finally:
-            writer.close()
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(talk(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    listening = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
+    async with serve_streams(talk, tls=tls) as server.port:
         yield server
-    finally:
-        await close_server(listening)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def answers(status: int, body: bytes = b"", **headers: str) -> Way:

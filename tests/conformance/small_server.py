@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from semel.testing.http_requests import HttpRequest, read_request
-from semel.testing.servers import close_server
+from semel.testing.servers import serve_streams
 
 Answers = Callable[[HttpRequest], Awaitable[tuple[int, Mapping[str, Any]]]]
 """A request -> the status and the JSON of its answer."""
@@ -18,21 +19,8 @@ Answers = Callable[[HttpRequest], Awaitable[tuple[int, Mapping[str, Any]]]]
 @contextlib.asynccontextmanager
 async def serving(answers: Answers) -> AsyncIterator[int]:
     """It listens at this port of 127.0.0.1 until the block ends; what still waits for an answer gets none then."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_serve(answers, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(lambda _: (tasks.discard(task), writer.close()))  # also where it never began
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        await close_server(server)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with serve_streams(partial(_serve, answers)) as port:
+        yield port
 
 
 async def _serve(answers: Answers, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

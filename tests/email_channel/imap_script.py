@@ -7,8 +7,9 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
-from semel.testing.servers import close_server
+from semel.testing.servers import serve_streams
 
 HANG, DROP = "hang", "drop"
 
@@ -42,22 +43,8 @@ class Script:
 async def imap(**more: object) -> AsyncIterator[Script]:
     """Serve on 127.0.0.1."""
     script = Script(**more)  # type: ignore[arg-type]
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_talk(script, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    script.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serve_streams(partial(_talk, script)) as script.port:
         yield script
-    finally:
-        await close_server(server)
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _talk(script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +62,6 @@ async def _talk(script: Script, reader: asyncio.StreamReader, writer: asyncio.St
     except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
         pass
     finally:
-        writer.close()
         script.ended.set()
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from semel.testing.servers import close_server
+from semel.testing.servers import serve_streams
 
 HANG, DROP = "hang", "drop"
 
@@ -47,7 +47,6 @@ async def smtp(
 ) -> AsyncIterator[Script]:
     """Serve on 127.0.0.1; the step "end" is what is answered to the mail itself."""
     script = Script({{"end": ".", "connect": "connect"}.get(name, name): value for name, value in steps.items()})
-    tasks: set[asyncio.Task[None]] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         script.connections += 1
@@ -55,23 +54,9 @@ async def smtp(
             await converse(script, reader, writer, starttls)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
             pass
-        finally:
-            writer.close()
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(talk(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    script.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serve_streams(talk, tls=tls) as script.port:
         yield script
-    finally:
-        await close_server(server)
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def converse(

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import h11
 
 from semel.testing.http_requests import HttpRequest, read_request
-from semel.testing.servers import close_server
+from semel.testing.servers import serve_streams
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,8 @@ Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
 @asynccontextmanager
 async def serve_http(handle: Handler, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Serve until the `async with` block ends. Port 0: any free one. Yields the URL."""
-    tasks: set[asyncio.Task[None]] = set()
-    is_closing = False
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if is_closing:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(_serve_connection(handle, reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(accept, host, port)
-    try:
-        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
-    finally:
-        is_closing = True
-        await close_server(server)
-        await asyncio.sleep(0)  # let new tasks begin: one that is cancelled before would leave its connection open
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # let `accept` close connections that were just being accepted
+    async with serve_streams(partial(_serve_connection, handle), port, host) as chosen_port:
+        yield f"http://{host}:{chosen_port}"
 
 
 async def _serve_connection(handle: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
