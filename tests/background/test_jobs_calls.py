@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_world import World, script, until
+from gateway_world import World, record_tokens, script, until
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import CannotBegin, Job, Orphan
@@ -69,14 +69,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    made: list[str] = []
-    mint = secrets.token_urlsafe
-
-    def noted(size: int) -> str:
-        made.append(mint(size))
-        return made[-1]
-
-    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
+    tokens = record_tokens(monkeypatch)
     async with World(tmp_path, background=BackgroundSettings(jobs=3, all=3)) as w:
         port = w.gateway.jobs.port = Port()
         begun = tmp_path / "begun"
@@ -84,7 +77,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         await until(_exists(begun))
         for live in w.gateway.spawns.live.values():
             live.announces = False  # these calls come from here, so its stream does not tell of them
-        yield Bench(w, made[0], port, begun)
+        yield Bench(w, tokens[0], port, begun)
         port.hold.set()
         await w.gateway.controls.stop_turn("s", "the test")
         for job in await w.gateway.jobs_of():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from semel.agents.acp import AcpAgent, kill_group_if_same
 from semel.faces.http import Settings, make_app
@@ -23,6 +26,19 @@ PATIENCE = 30.0
 def script(*steps: Any, **more: Any) -> str:
     """A prompt that makes the scripted agent do exactly this."""
     return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
+
+
+def record_tokens(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens of the agents that will be started, in order."""
+    tokens: list[str] = []
+    mint = secrets.token_urlsafe
+
+    def record(size: int) -> str:
+        tokens.append(mint(size))
+        return tokens[-1]
+
+    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", record)
+    return tokens
 
 
 class World:

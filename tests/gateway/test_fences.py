@@ -8,26 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_world import World, script, until
+from gateway_world import World, record_tokens, script, until
 
 from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.turns.run import Run
 from semel.ledger.turns.turns import TurnFence, release_lease
 
 Json = dict[str, Any]
-
-
-def token_of(w: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tokens of the agents that will be started, in order."""
-    made: list[str] = []
-    mint = secrets.token_urlsafe
-
-    def noted(size: int) -> str:
-        made.append(mint(size))
-        return made[-1]
-
-    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
-    return made
 
 
 async def call(w: World, token: str, text: str, **more: Any) -> Json:
@@ -37,7 +24,7 @@ async def call(w: World, token: str, text: str, **more: Any) -> Json:
 
 async def test_a_call_after_its_turn_finished_is_late_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         await w.ask(script("done"))
         answer = await call(w, tokens[0], "One more thing.")
         assert answer["ok"]
@@ -49,7 +36,7 @@ async def test_a_late_call_belongs_to_the_turn_that_announced_it_though_another_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         announced = {"sessionUpdate": "tool_call", "toolCallId": "T1", "title": "send", "status": "in_progress"}
         first = await w.ask(script("one", {"update": announced}))
         second = await w.ask(script("two"))
@@ -63,7 +50,7 @@ async def test_a_late_call_belongs_to_the_turn_that_announced_it_though_another_
 
 async def test_a_call_after_a_cancel_is_refused_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         mark = tmp_path / "began"
         await w.gateway.say("s", script("x", {"touch": str(mark)}, {"hang": True}))
         await until(_exists(mark))
@@ -80,7 +67,7 @@ async def test_a_call_after_the_stop_is_refused_even_if_the_agent_still_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         mark = tmp_path / "began"
         await w.gateway.say("s", script("x", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))
         await until(_exists(mark))
@@ -95,7 +82,7 @@ async def test_a_call_from_a_dead_process_is_refused_and_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         await w.ask(script("one"))
         await w.gateway.spawns.drop(next(iter(w.gateway.spawns.live.values())), "test")
         answer = await call(w, tokens[0], "From an orphan.")
@@ -118,7 +105,7 @@ async def test_the_same_call_id_is_one_message_however_often_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         await w.ask(script("one"))
         answers = await asyncio.gather(*(call(w, tokens[0], "Once.", call="same") for _ in range(5)))
         assert {a["data"]["id"] for a in answers} == {answers[0]["data"]["id"]}
@@ -129,7 +116,7 @@ async def test_one_call_id_for_two_texts_is_an_error_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         await w.ask(script("one"))
         await call(w, tokens[0], "First.", call="same")
         with pytest.raises(BadRequest, match="give each tools/call an id of its own"):
@@ -165,7 +152,7 @@ async def test_a_repeated_call_is_one_message_though_the_first_was_slow_and_the_
 
     monkeypatch.setattr(Run, "match_call", slow)
     async with World(tmp_path) as w:
-        tokens = token_of(w, monkeypatch)
+        tokens = record_tokens(monkeypatch)
         mark = tmp_path / "began"
         await w.gateway.say("s", script("x", {"touch": str(mark)}, {"hang": True}))
         await until(_exists(mark))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 import pytest
+from gateway_world import record_tokens
 from schedule_world import World, every_day, job, moment, script, until
 from structlog.testing import capture_logs
 
@@ -253,14 +253,7 @@ async def test_what_an_agent_cannot_schedule_it_is_told(tmp_path: Path) -> None:
 async def test_an_agent_whose_turn_was_cancelled_schedules_nothing_and_that_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokens: list[str] = []
-    mint = secrets.token_urlsafe
-
-    def noted(size: int) -> str:
-        tokens.append(mint(size))
-        return tokens[-1]
-
-    monkeypatch.setattr("semel.gateway.turns.agent_pool.secrets.token_urlsafe", noted)
+    tokens = record_tokens(monkeypatch)
     async with World(tmp_path, at("2026-03-01 08:00")) as world:
         await world.gateway.say("s", script({"touch": str(tmp_path / "begun")}, {"hang": True}))
         await until(_exists(tmp_path / "begun"))
