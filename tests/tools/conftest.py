@@ -59,6 +59,17 @@ class Recorder:
     def calls(self) -> list[Json]:
         return self.of("call")
 
+    def hold(self) -> asyncio.Event:
+        """Take calls, and do not answer them until the event is set, which this returns."""
+        release = asyncio.Event()
+
+        async def wait(params: Json) -> Json:
+            await release.wait()
+            return {"ok": True, "text": f"sent {params['arguments']['text']}", "data": {}}
+
+        self.on_call = wait
+        return release
+
     async def until(self, so: Callable[[], bool]) -> None:
         async with self.changed:
             await asyncio.wait_for(self.changed.wait_for(so), BOUND)

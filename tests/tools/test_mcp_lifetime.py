@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-async def held(gateway: Recorder) -> asyncio.Event:
-    """The gateway takes calls and does not answer them until the event is set."""
-    release = asyncio.Event()
-
-    async def wait(params: Json) -> Json:
-        await release.wait()
-        return {"ok": True, "text": f"sent {params['arguments']['text']}", "data": {}}
-
-    gateway.on_call = wait
-    return release
-
-
 async def test_the_agent_closing_stdin_ends_the_process_at_once(gateway: Recorder, start: Start) -> None:
     agent = await start()
     await agent.initialize()
@@ -39,7 +27,7 @@ async def test_the_agent_closing_stdin_ends_the_process_at_once(gateway: Recorde
 async def test_an_answer_on_its_way_when_stdin_closes_is_still_written_and_reported(
     gateway: Recorder, start: Start
 ) -> None:
-    release = await held(gateway)
+    release = gateway.hold()
     agent = await start()
     await agent.request("tools/call", {"name": "send_message", "arguments": {"text": "last"}})
     await gateway.until(lambda: len(gateway.calls) == 1)
@@ -54,7 +42,7 @@ async def test_an_answer_on_its_way_when_stdin_closes_is_still_written_and_repor
 async def test_an_agent_that_closes_stdin_is_not_kept_waiting_by_a_silent_gateway(
     gateway: Recorder, start: Start
 ) -> None:
-    await held(gateway)
+    gateway.hold()
     agent = await start()
     await agent.request("tools/call", {"name": "send_message", "arguments": {"text": "last"}})
     await gateway.until(lambda: len(gateway.calls) == 1)

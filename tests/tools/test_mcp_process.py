@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-async def held(gateway: Recorder) -> asyncio.Event:
-    """The gateway takes calls and does not answer them until the event is set."""
-    release = asyncio.Event()
-
-    async def wait(params: Json) -> Json:
-        await release.wait()
-        return {"ok": True, "text": f"sent {params['arguments']['text']}", "data": {}}
-
-    gateway.on_call = wait
-    return release
-
-
 async def seen(so: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not so():  # noqa: ASYNC110
@@ -89,7 +77,7 @@ async def test_answered_is_reported_only_when_the_agent_can_have_read_the_answer
 async def test_a_gateway_that_restarts_in_the_middle_is_asked_again_with_the_same_call_id(
     gateway: Recorder, start: Start
 ) -> None:
-    await held(gateway)
+    gateway.hold()
     agent = await start()
     await agent.initialize()
     number = await agent.request("tools/call", {"name": "send_message", "arguments": {"text": "once"}})
@@ -177,7 +165,7 @@ async def test_an_mcp_process_killed_before_its_call_was_handed_over_says_nothin
 async def test_a_process_killed_after_its_call_leaves_it_unanswered_and_its_successor_is_another_connection(
     gateway: Recorder, start: Start
 ) -> None:
-    release = await held(gateway)
+    release = gateway.hold()
     agent = await start()
     await agent.initialize()
     await agent.request("tools/call", {"name": "send_message", "arguments": {"text": "same"}})
@@ -223,7 +211,7 @@ async def test_equal_calls_on_one_connection_are_two_calls_even_with_one_request
 async def test_fifty_calls_at_once_reach_the_gateway_in_order_and_each_gets_its_own_answer(
     gateway: Recorder, start: Start
 ) -> None:
-    release = await held(gateway)
+    release = gateway.hold()
     agent = await start()
     await agent.initialize()
     numbers = {}
@@ -328,7 +316,7 @@ async def test_text_arrives_as_unicode_whatever_the_agent_wrote(
 
 
 async def test_a_cancelled_call_is_neither_answered_nor_asked_again(gateway: Recorder, start: Start) -> None:
-    release = await held(gateway)
+    release = gateway.hold()
     agent = await start()
     await agent.initialize()
     number = await agent.request("tools/call", {"name": "send_message", "arguments": {"text": "stop"}})
@@ -361,7 +349,7 @@ async def test_without_a_gateway_the_agent_is_told_that_nothing_was_sent(gateway
 async def test_a_gateway_that_takes_a_call_and_never_answers_is_an_unknown_outcome(
     gateway: Recorder, start: Start
 ) -> None:
-    await held(gateway)
+    gateway.hold()
     agent = await start(SEMEL_PATIENCE="1")
     await agent.initialize()
     told = await agent.call("send_message", {"text": "anyone?"})
