@@ -93,6 +93,13 @@ class Heard:
         found = [one.data for one in self.signals if isinstance(one, Update)]
         return [one for one in found if kind is None or one.get("sessionUpdate") == kind]
 
+    def merge_call(self) -> dict[str, Any]:
+        """The last tool call as its updates leave it."""
+        merged: dict[str, Any] = {}
+        for update in self.updates("tool_call") + self.updates("tool_call_update"):
+            merged.update(update)
+        return merged
+
     def text(self, kind: str = "agent_message_chunk") -> str:
         return "".join(one["content"]["text"] for one in self.updates(kind))
 
@@ -137,10 +144,16 @@ class House:
         self.tmp = tmp
         self.state = tmp / "state"
         self.tools_url: str | None = None  # of the MCP server over HTTP
+        self.tools = [sys.executable, str(Path(__file__).parent / "mcp_house.py"), str(tmp / "calls")]
         self.work = tmp / "work"
         self.work.mkdir()
         self.talks: list[AcpConversation] = []
         self.spawned: list[tuple[int, int, str]] = []
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The tool calls that `tools` got."""
+        path = self.tmp / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def agent(self, command: list[str], **more: Any) -> AcpAgent:
         more.setdefault("timeout", PATIENCE)

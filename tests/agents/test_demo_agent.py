@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from agents_house import Heard, House, hear, measure_cpu_seconds, turn
@@ -16,26 +13,10 @@ from semel.faces.config.load import DEMO_COMMAND
 from semel.gateway.ports import Answered, Update
 from semel.tools.catalogue import TOOLS
 
-SERVER = Path(__file__).parent / "mcp_house.py"
-
 
 async def open_demo(house: House, memory: str | None = None) -> AcpConversation:
-    tools = [sys.executable, str(SERVER), str(house.tmp / "calls")]
     env = {"XDG_STATE_HOME": str(house.state)}
-    return await house.open(house.agent(list(DEMO_COMMAND), tools=tools, env=env), memory)
-
-
-def calls(house: House) -> list[dict[str, Any]]:
-    path = house.tmp / "calls"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def tool(heard: Heard) -> dict[str, Any]:
-    """The last tool call as its updates leave it."""
-    merged: dict[str, Any] = {}
-    for update in heard.updates("tool_call") + heard.updates("tool_call_update"):
-        merged.update(update)
-    return merged
+    return await house.open(house.agent(list(DEMO_COMMAND), tools=house.tools, env=env), memory)
 
 
 async def test_help_names_every_word(house: House) -> None:
@@ -63,7 +44,7 @@ async def test_words_are_said_again_after_an_interruption_and_nothing_is_done_tw
     for question in ("send: x", "file", "job", "permission", "anything"):
         heard = await turn(talk, resume.format(question))
         assert "I do nothing twice by myself" in heard.text() and not heard.asked()
-    assert calls(house) == []
+    assert house.calls() == []
 
 
 async def test_what_happened_is_told_and_a_heartbeat_is_answered_quietly(house: House) -> None:
@@ -92,7 +73,7 @@ async def test_a_word_for_each_tool_calls_it_with_arguments_that_fit(house: Hous
         heard = await turn(talk, word)
         assert heard.end == Answered("end_turn")
     assert heard.text() == "It was not started. sent"  # this server starts no jobs
-    made = {call["name"]: call["arguments"] for call in calls(house)}
+    made = {call["name"]: call["arguments"] for call in house.calls()}
     assert list(made) == ["send_file", "ask", "run_in_background"]
     for name, arguments in made.items():
         assert set(known[name].required) <= set(arguments) <= set(known[name].arguments)
@@ -110,12 +91,12 @@ async def test_a_message_answers_its_question_by_an_option_or_its_number(house: 
 async def test_send_speaks_through_the_tool_and_closes_with_an_echo(house: House) -> None:
     talk = await open_demo(house)
     heard = await turn(talk, "[semel: notes]\n- x\n[/semel]\nAlice: send: The report is ready.")
-    (call,) = calls(house)
+    (call,) = house.calls()
     assert (call["name"], call["arguments"]) == ("send_message", {"text": "The report is ready."})
     assert call["token"] == "tok-secret"
-    assert call["_meta"]["claudecode/toolUseId"] == tool(heard)["toolCallId"]
-    assert tool(heard)["rawInput"] == {"text": "The report is ready."}
-    assert tool(heard)["status"] == "completed"
+    assert call["_meta"]["claudecode/toolUseId"] == heard.merge_call()["toolCallId"]
+    assert heard.merge_call()["rawInput"] == {"text": "The report is ready."}
+    assert heard.merge_call()["status"] == "completed"
     assert heard.text() == "The report is ready."
 
 
@@ -123,9 +104,9 @@ async def test_send_speaks_through_the_tool_and_closes_with_an_echo(house: House
 async def test_a_message_that_could_not_be_sent_shows_as_a_failed_call(house: House, text: str) -> None:
     talk = await open_demo(house)
     heard = await turn(talk, f"send: {text}")
-    assert tool(heard)["status"] == "failed"
+    assert heard.merge_call()["status"] == "failed"
     assert heard.end == Answered("end_turn")
-    assert tool(await turn(talk, "send: Again."))["status"] == "completed"
+    assert (await turn(talk, "send: Again.")).merge_call()["status"] == "completed"
 
 
 @pytest.mark.parametrize(("option", "closing"), [("allow", "Thank you, it is tidy now."), ("reject", "I leave it")])

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from agents_house import Heard, House, hear, measure_cpu_seconds, script, turn, until
@@ -15,25 +14,9 @@ from semel.agents.acp import AcpConversation
 from semel.gateway.ports import Answered, Asked, Died
 from semel.testing.scripted_agent import command, prompt, read_prompts
 
-SERVER = Path(__file__).parent / "mcp_house.py"
-
 
 async def with_tools(house: House, *arguments: str, memory: str | None = None, **more: Any) -> AcpConversation:
-    tools = [sys.executable, str(SERVER), str(house.tmp / "calls")]
-    return await house.scripted(*arguments, memory=memory, tools=tools, **more)
-
-
-def calls(house: House) -> list[dict[str, Any]]:
-    path = house.tmp / "calls"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def tool(heard: Heard) -> dict[str, Any]:
-    """The last tool call as its updates leave it."""
-    merged: dict[str, Any] = {}
-    for update in heard.updates("tool_call") + heard.updates("tool_call_update"):
-        merged.update(update)
-    return merged
+    return await house.scripted(*arguments, memory=memory, tools=house.tools, **more)
 
 
 async def test_a_test_can_say_what_the_agent_does_and_count_what_it_was_given(house: House) -> None:
@@ -57,8 +40,10 @@ async def test_an_instant_agent_answers_at_once(house: House) -> None:
 
 async def test_a_tool_that_refuses_shows_as_failed(house: House) -> None:
     talk = await with_tools(house)
-    assert tool(await turn(talk, script({"call": "send_message", "arguments": {"text": "bad"}})))["status"] == "failed"
-    assert tool(await turn(talk, script({"call": "no_such"})))["status"] == "failed"
+    assert (await turn(talk, script({"call": "send_message", "arguments": {"text": "bad"}}))).merge_call()[
+        "status"
+    ] == "failed"
+    assert (await turn(talk, script({"call": "no_such"}))).merge_call()["status"] == "failed"
 
 
 async def test_an_agent_that_dies_in_mid_sentence_does_not_remember_the_turn(house: House) -> None:
@@ -121,24 +106,24 @@ async def test_a_dead_mcp_server_is_restarted_and_asked_again_only_where_the_scr
 ) -> None:
     talk = await with_tools(house)
     heard = await turn(talk, script({"call": "send_message", "arguments": {"text": "crash: x"}, "reissue": True}))
-    first, second = calls(house)
+    first, second = house.calls()
     assert first["arguments"] == second["arguments"] and first["pid"] != second["pid"]
-    assert tool(heard)["status"] == "completed"
+    assert heard.merge_call()["status"] == "completed"
     (house.tmp / "calls").unlink()
     heard = await turn(talk, script({"kill_mcp": True}, {"call": "send_message", "arguments": {"text": "crash: y"}}))
-    assert len(calls(house)) == 1
-    assert tool(heard)["status"] == "failed"
+    assert len(house.calls()) == 1
+    assert heard.merge_call()["status"] == "failed"
 
 
 async def test_cancelling_during_a_tool_call_tells_the_mcp_server(house: House) -> None:
     talk = await with_tools(house)
     call = {"call": "send_message", "arguments": {"text": "hang: x"}}
     await talk.prompt([{"type": "text", "text": script(call)}])
-    await until(lambda: calls(house), "the call has begun")
+    await until(lambda: house.calls(), "the call has begun")
     await talk.cancel()
     heard = await hear(talk)
     assert heard.end == Answered("cancelled")
-    assert tool(heard)["status"] == "failed"
+    assert heard.merge_call()["status"] == "failed"
     await until((house.tmp / "calls.cancelled").exists, "the server was told")
 
 
@@ -146,7 +131,7 @@ async def test_calls_made_together_all_happen(house: House) -> None:
     talk = await with_tools(house)
     a, b = ({"call": "send_message", "arguments": {"text": text}} for text in ("A", "B"))
     heard = await turn(talk, script({"together": [a, [b]]}, "both"))
-    assert {one["arguments"]["text"] for one in calls(house)} == {"A", "B"}
+    assert {one["arguments"]["text"] for one in house.calls()} == {"A", "B"}
     assert heard.text() == "both"
 
 
