@@ -20,6 +20,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
+async def wait_until_joined(w: ModelWorld) -> None:
+    async def has_joined() -> bool:
+        return any(e.get("joined") for e in await w.entries())
+
+    await until(has_joined)
+
+
 PROVIDERS = ("openai-chat", "openai", "anthropic")
 
 
@@ -100,11 +107,7 @@ async def test_a_steered_message_is_read_before_the_next_request_of_the_turn(tmp
         await w.gateway.say("s", "First")
         await w.item("tool", status="running")
         await w.gateway.say("s", "Second", busy="steer")
-
-        async def joined() -> bool:
-            return any(e.get("joined") for e in await w.entries())
-
-        await until(joined)
+        await wait_until_joined(w)
         (w.work / "go").touch()
         await w.idle()
         assert await w.texts("s", "agent") == ["Both done."]
@@ -119,11 +122,7 @@ async def test_a_message_steered_into_the_last_answer_gets_one_request_more(tmp_
         await w.gateway.say("s", "First")
         await asyncio.wait_for(first.reached.wait(), 30)
         await w.gateway.say("s", "Second", busy="steer")
-
-        async def joined() -> bool:
-            return any(e.get("joined") for e in await w.entries())
-
-        await until(joined)
+        await wait_until_joined(w)
         gate.set()
         await w.idle()
         assert await w.texts("s", "agent") == ["To the first.", "To the second."]
@@ -139,11 +138,7 @@ async def test_a_steered_answer_that_repeats_the_first_is_an_honest_repeat(tmp_p
         await w.gateway.say("s", "First")
         await asyncio.wait_for(first.reached.wait(), 30)
         await w.gateway.say("s", "Second", busy="steer")
-
-        async def joined() -> bool:
-            return any(e.get("joined") for e in await w.entries())
-
-        await until(joined)
+        await wait_until_joined(w)
         gate.set()
         await w.idle()
         assert await w.texts("s", "agent") == ["Yes, of course I will."] * 2
@@ -216,11 +211,7 @@ async def test_a_message_beside_the_last_allowed_request_is_a_prompt_of_its_own(
         await w.gateway.say("s", "First")
         await asyncio.wait_for(first.reached.wait(), 30)
         await w.gateway.say("s", "Second", busy="steer")
-
-        async def joined() -> bool:
-            return any(e.get("joined") for e in await w.entries())
-
-        await until(joined)
+        await wait_until_joined(w)
         gate.set()
         await w.idle()
         assert await w.texts("s", "agent") == ["Look. ", "To the second."]
