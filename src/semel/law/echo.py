@@ -16,8 +16,8 @@ Only claims with the same root, the same resolved destination and the same verba
    prompt. The same holds for a block of an attempt that resumes such a turn. An attempt that restarts the turn answers
    all of its prompts again, so rule 3 also covers what the lost attempts said before the prompt joined; but not for its
    last block, so that no prompt stays unanswered.
-6. A block that breaks off while it is still a prefix of a text that a tool sent, or that an earlier attempt said, is an
-   echo of that text, even if this attempt resumes: people already have these words, and the block's preview was
+6. A block may break off while it is still a prefix of a text that a tool sent, or that an earlier attempt said. Then it
+   is an echo of that text, even if this attempt resumes: people already have these words, and the block's preview was
    withheld. Rule 5 applies to it, too.
 7. Everything else is said: a second tool call, a block that repeats a block, the same text somewhere else.
 

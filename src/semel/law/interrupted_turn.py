@@ -3,10 +3,10 @@
 The *history* is what an agent replays of its own memory; the *record* is what Semel's ledger has.
 
 A history contains messages and tool calls, but seldom the fact that a turn ended. A text at its end is no evidence:
-many agents store the words before a tool call but not the call, or store each message of a turn once it is complete,
-or half a message. So a turn is finished from a history only if the history marks its end (a profile's `history_end`),
-contains every tool call of the record, and has no open call. Otherwise the history only supplements what people were
-shown: the text that they were not shown is recorded, and the agent is asked to continue.
+many agents store the words before a tool call but not the call, or store each message of a turn once it is complete, or
+half a message. So a turn is finished from a history only under three conditions: the history marks the turn's end (a
+profile's `history_end`), contains every tool call of the record, and has no open call. Otherwise the history only
+supplements what people were shown: the text that they were not shown is recorded, and the agent is asked to continue.
 
 A history may also end *before* the interrupted turn, because many agents save a prompt only together with its answer.
 Then its last prompt belongs to an earlier turn. If that prompt contains or equals a short new message ("yes"), it must
@@ -240,9 +240,9 @@ def compare_messages(messages: Mapping[int, str], written: Sequence[RecordedText
 
     `messages`: the agent's messages by number, in order. `written`: the recorded texts. White space is ignored, and
     each copy of a text accounts for one copy in the history. A message may equal one text, a part of one, or several in
-    a row; the history may lack texts, and may break off inside one. If a message continues beyond a text that was cut
-    off, or beyond a failed attempt at a text, the `rest` of the message starts where that text starts. A message may
-    also consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
+    a row; the history may lack texts, and may break off inside one. A message may continue beyond a text that was cut
+    off, or beyond a failed attempt at a text: then the `rest` of the message starts where that text starts. A message
+    may also consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
     """
     texts = _Texts(written)
     equal_claims = {n: texts.take_equal(without_white_space(text)) for n, text in messages.items()}

@@ -10,8 +10,8 @@ answer was heard. This is decided in the transaction that records the answer, fr
 | a chat | every part of its notice was `sent` to that chat, and none of them failed later |
 | page, terminal, API | the `rev` that the face had shown; or the request's own number, which is shown nowhere else |
 
-The platform's own data are evidence, too. An answer was written before the request arrived, and does not count, if its
-message number is below that of a part of the notice, or if it was written long before the notice was sent. A reply to
+The platform's own data are evidence, too. An answer does not count if its message number is below that of a part of the
+notice, or if it was written long before the notice was sent: then it was written before the request arrived. A reply to
 the notice proves that the notice was read.
 
 Any other answer allows nothing and gets an explanation.

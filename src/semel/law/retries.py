@@ -1,7 +1,7 @@
 """Retries: how long to wait before the next attempt, and which failures of a turn are transient (Laws 7, 9).
 
-Backoff: the delay doubles from one second, so that a short outage costs little. It is at most one minute in the first
-hour, so that the end of an outage is noticed soon, and at most ten minutes after that, so that a dead destination
+Backoff: the delay doubles from one second, so that a short outage costs little. In the first hour it is at most one
+minute, so that the end of an outage is noticed soon. After that it is at most ten minutes, so that a dead destination
 costs little.
 
 Transient errors: agents report a failure as a JSON-RPC error with a code, a text and perhaps data; few say whether it

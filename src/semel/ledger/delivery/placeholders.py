@@ -2,8 +2,8 @@
 
 A placeholder is a quiet claim with one part, which posts TEXT. It is open until it is filled or withdrawn. A text of
 the same root fills it: the first part of that text is an edit of the placeholder. A placeholder is withdrawn if its
-turn ends without a text, or if something else is said in that chat, because a text in the placeholder would then stand
-above a message that is older in the record. If a withdrawn placeholder may have been sent, a second part deletes it. A
+turn ends without a text, or if something else is said in that chat: a text in the placeholder would then stand above a
+message that is older in the record. If a withdrawn placeholder may have been sent, a second part deletes it. A
 placeholder says nothing, so its failure causes no notice (docs/outbox.md).
 """
 

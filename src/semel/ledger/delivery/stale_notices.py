@@ -3,8 +3,8 @@
 Likewise drop a reaction that offers an answer to a request (buttons.py) if the request was over before it left.
 
 A notice may wait for long: its channel is away, or asks for a pause. Meanwhile the platform reports the message, or a
-person decides about it. This is asked in the transaction that would mark the notice as departing, so that either the
-notice has left before the settlement was recorded, or it does not leave. Its entry stays, as that of a dropped message.
+person decides about it. This is asked in the transaction that would mark the notice as departing. So either the notice
+has left before the settlement was recorded, or it does not leave. Its entry stays, as that of a dropped message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Writes of a transaction that wait for others of their kind, and become one statement.
 
-Transactions of one moment share one (`worker.py`). What each of them writes many times, or all of them write to rows
-that they share, is kept here until a statement looks at its table, or until the COMMIT: streamed text, which is most of
-what a busy gateway writes; first attempts; and what people used. The amounts of a day are rows that sessions share.
+Transactions of one moment share one (`worker.py`). Some rows are kept here until a statement looks at their table, or
+until the COMMIT: those that each of them writes many times, and those that all of them change. These are streamed text,
+which is most of what a busy gateway writes; first attempts; and what people used. The amounts of a day are rows that
+sessions share.
 They are written last and in order, so that two transactions never wait for each other's.
 """
 

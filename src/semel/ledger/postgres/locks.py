@@ -10,8 +10,9 @@ and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s
 functions that the program hands to `write`; in tests, a trigger refuses each change to a row of a session that is not
 held. A function that is not listed locks every session: slow, and right.
 
-A transaction may still meet a session that it did not lock, because it was not there, or did not belong to it, when the
-locks were looked for. It does not write to it (`held_sessions`), but runs again with wider locks: `widen`.
+A transaction may still meet a session that it did not lock: when it looked for its locks, the session was not there, or
+did not belong to it. Then it does not write to that session (`held_sessions`), but runs again with wider locks:
+`widen`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The database server's clock, so that gateways on machines with different clocks record one time.
 
-A schedule that the gateway of a machine whose clock is an hour fast has fired, or a due time that it has recorded,
-would otherwise lie in the future of the gateway that takes over. The server is asked once in a while; in between,
-this counts by a clock that nobody sets.
+The clock of one machine may be an hour fast. Without this clock, a due time that its gateway has recorded would lie in
+the future of the gateway that takes over. The server is asked once in a while. In between, this counts by a clock that
+nobody sets.
 """
 
 from __future__ import annotations

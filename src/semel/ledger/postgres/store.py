@@ -2,8 +2,8 @@
 
     store = PostgresStore.open("postgresql://semel@db/semel")
 
-A job that writes goes to the worker that its lane names (`Locks.lane`), so that the writes of one session run in the
-order in which they were queued.
+A job that writes goes to the worker that its lane names (`Locks.lane`). So the writes of one session run in the order
+in which they were queued.
 """
 
 from __future__ import annotations

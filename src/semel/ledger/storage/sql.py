@@ -9,8 +9,8 @@ The statements on the ledger are in `queries/*.sql`, in blocks:
 so that one test can look at the plan of each (Law 11). `-- sorts: why` and `-- scans: why` in the description state why
 a sort, or a walk over a partial index, stays small.
 
-They are written in the SQL that SQLite and PostgreSQL share, where both have a common way to say it
-(`tests/ledger/test_common_sql.py`), so that one set of statements can serve both.
+Wherever SQLite and PostgreSQL have a common way to say something, they use it (`tests/ledger/test_common_sql.py`). So
+one set of statements serves both.
 
 A statement that reads returns rows of one class (`semel.ledger.storage.rows`), whose fields are its columns in order.
 `{TurnRow}` in a statement stands for the columns of that class, `{TurnRow t}` for the same columns with `t.` before

@@ -5,8 +5,8 @@ another attempt has taken over. The session's lease names the gateway run that h
 turn when a wake is due. If another lease left a turn behind, `begin` settles that turn instead: the turn is stopped,
 continued, tried again as the next attempt of its root, or, after the last attempt, failed.
 
-An event that finds its session idle is heard and its turn begun in one transaction (`semel.ledger.inbound.hear`, with
-the same functions), so that a simple turn costs two commits.
+If an event finds its session idle, one transaction hears it and begins its turn (`semel.ledger.inbound.hear`, with the
+same functions). So a simple turn costs two commits.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def begin(
     started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `agents`: the session's
     agent is replaced if it is none of these. `policy`: the limits of use, if any. `seat_rule`: decides who serves it.
 
-    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp, NotYetDue, SeatedElsewhere, or
-    None if nothing is due or a turn already runs under this lease.
+    Return the turn to run: a new one, or the next attempt of the lost one. Otherwise return GivenUp, NotYetDue or
+    SeatedElsewhere; or None, if nothing is due or a turn already runs under this lease.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     pending = pending_wake(row)
