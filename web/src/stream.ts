@@ -15,10 +15,10 @@ export interface Watcher<F extends { rev: number }> {
 }
 
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
-const PING_INTERVAL_MS = 15000; // until a ping says how long
+const BEGIN_PATIENCE_MS = 40000; // until the first frame is there: over a slow line, a long one takes its time
 const PROBE_INTERVAL_MS = 6000; // on a line that is lost, the gateway is asked this often whether it can be reached
 const PROBE_PATIENCE_MS = 4000; // without an answer by then it cannot
-const OVERDUE = 2.5; // of that time: then the connection is dead, even if the browser does not know it
+const OVERDUE = 2.5; // of the time between two pings: then the connection is dead, even if the browser does not know it
 
 /** A time that is up to a quarter shorter, so that the pages of many people do not come at once. */
 const spread = (ms: number): number => ms * (1 - Math.random() / 4);
@@ -42,7 +42,8 @@ export class Watch<F extends { rev: number } = Frame> {
   private watched: Watched;
   private watcher: Watcher<F>;
   private failures = 0;
-  private every = PING_INTERVAL_MS;
+  private patience = BEGIN_PATIENCE_MS; // for how long nothing may come before the line counts as lost
+  private hasBegun = false; // whether this connection has brought a frame
   private heard = Date.now();
   private nextProbe: number | null = null; // on a line that is lost: when the gateway is asked next
   private asleep = false;
@@ -66,8 +67,10 @@ export class Watch<F extends { rev: number } = Frame> {
 
   look = (): void => {
     if (!this.source) return;
-    if (Date.now() - this.heard > OVERDUE * this.every) this.reopen();
-    else if (this.nextProbe !== null && Date.now() >= this.nextProbe) void this.probe();
+    const silence = Date.now() - this.heard;
+    if (silence > (this.hasBegun ? this.patience : Math.max(this.patience, BEGIN_PATIENCE_MS))) return this.reopen();
+    if (silence > this.patience) this.watcher.link("lost"); // or its first frame is on its way
+    if (this.nextProbe !== null && Date.now() >= this.nextProbe) void this.probe();
   };
 
   private probeNow = (): void => {
@@ -81,17 +84,18 @@ export class Watch<F extends { rev: number } = Frame> {
     const source = new EventSource(`${this.watched.stream}?ping=1${rev === null ? "" : `&after=${rev}`}`);
     this.source = source;
     this.heard = Date.now();
+    this.hasBegun = false;
     const take = (event: MessageEvent): void => {
       this.failures = 0;
+      this.hasBegun = true;
       this.noteLife();
       this.watcher.tell(JSON.parse(event.data));
     };
     source.addEventListener("snapshot", take);
     source.addEventListener("change", take);
     source.addEventListener("ping", (event) => {
-      this.every = JSON.parse(event.data).every_ms;
+      this.patience = OVERDUE * JSON.parse(event.data).every_ms;
       this.noteLife();
-      this.watcher.link("live");
     });
     source.addEventListener("error", () => this.lost(source));
   }
@@ -116,6 +120,7 @@ export class Watch<F extends { rev: number } = Frame> {
   private noteLife(): void {
     this.heard = Date.now();
     this.nextProbe = null;
+    this.watcher.link("live");
   }
 
   private noteLoss(): void {

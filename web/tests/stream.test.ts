@@ -41,16 +41,28 @@ test("frames come in order, and a new connection goes on after the last rev", as
 
 test("a connection on which nothing comes for two and a half pings is replaced", () => {
   last().send("ping", { every_ms: 2000 });
-  assert.deepEqual(links, ["live"]);
+  last().send("snapshot", { type: "snapshot", rev: 5 });
   mock.timers.tick(5000);
   assert.equal(EventSourceDouble.opened.length, 1);
+  assert.equal(links.at(-1), "live");
   mock.timers.tick(1000);
   assert.equal(EventSourceDouble.opened.length, 2);
-  assert.deepEqual(links, ["live", "lost"]);
+  assert.equal(links.at(-1), "lost");
+});
+
+test("a long first frame over a slow line gets its time, and nobody says meanwhile that the line is live", () => {
+  last().send("ping", { every_ms: 2000 });
+  mock.timers.tick(6000);
+  assert.equal(links.at(-1), "lost");
+  mock.timers.tick(30000);
+  assert.equal(EventSourceDouble.opened.length, 1);
+  assert.equal(requests.length, 0, "nothing else takes a part of the line");
+  last().send("snapshot", { type: "snapshot", rev: 5 });
+  assert.equal(links.at(-1), "live");
 });
 
 test("a lost line is tried every few seconds, at once if there is reason to, and replaced as soon as it is whole", async () => {
-  mock.timers.tick(38000);
+  mock.timers.tick(41000);
   assert.equal(EventSourceDouble.opened.length, 2);
   mock.timers.tick(6000);
   assert.equal(requests.length, 1, "the gateway is asked");

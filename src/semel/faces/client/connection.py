@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 from urllib.parse import quote, urlencode
 
 import httpx2
@@ -30,7 +30,9 @@ ANSWER_TIMEOUT_S = 30.0
 AGENT_START_TIMEOUT_S = 300.0
 """How long an operation may take that starts an agent."""
 STREAM_TIMEOUT_S = 60.0
-"""How long a stream may be silent: the gateway's heartbeat comes well within it."""
+"""How long a stream may be silent before a ping has said how often pings come."""
+OVERDUE = 2.5
+"""After so many intervals between two pings without a byte, the connection is dead, even if nothing says so."""
 DOWNLOAD_TIMEOUT_S = 300.0
 UPLOAD_TIMEOUT_S = 3600.0
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
@@ -182,13 +184,17 @@ class Connection:
         return self._read_frames("/v1/stream", after)
 
     async def _read_frames(self, path: str, after: int | None) -> AsyncGenerator[Json, None]:
-        path += f"?after={after}" if after is not None else ""
+        path += "?ping=1" if after is None else f"?ping=1&after={after}"
         has_begun = False
         try:
             async with self._open_stream(path, STREAM_TIMEOUT_S) as response:
                 has_begun = True
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                response.stream = body = _LiveBody(response.stream, STREAM_TIMEOUT_S)
                 async for event in httpx2.EventSource(response, max_event_size=None):
-                    if event.data:
+                    if event.event == "ping":
+                        body.max_silence_s = OVERDUE * json.loads(event.data)["every_ms"] / 1000
+                    elif event.data:
                         yield {"type": event.event, **json.loads(event.data)}
         except httpx2.TransportError as error:
             if not has_begun:
@@ -249,6 +255,29 @@ class Connection:
         if response.is_error:
             raise _read_failure(response)
         return dict(response.json()) if response.content else {}
+
+
+class _LiveBody(httpx2.AsyncByteStream):
+    """The body of a stream. Reading it raises ReadTimeout when no byte has come for `max_silence_s` seconds."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, max_silence_s: float):
+        self._body = body
+        self.max_silence_s = max_silence_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with contextlib.aclosing(cast("AsyncGenerator[bytes, None]", aiter(self._body))) as pieces:
+            while True:
+                try:
+                    async with asyncio.timeout(self.max_silence_s):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    raise httpx2.ReadTimeout(f"no ping within {self.max_silence_s:g} s") from None
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 def quote_segment(text: str) -> str:

@@ -102,8 +102,9 @@ class HttpOptions(Table):
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
     """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
     token; the login cookie is only for the gateway's own page."""
-    heartbeat_s: Duration = 15.0
-    """How often a quiet event stream gets a sign of life, so that proxies do not close it."""
+    heartbeat_s: Duration = 4.0
+    """How often a quiet event stream gets a sign of life, so that proxies do not close it. The page and the terminal
+    take their connection as lost after two and a half times as long without one."""
 
 
 class GatewaySection(GatewayOptions, HttpOptions, ServerOptions):

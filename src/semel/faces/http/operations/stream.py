@@ -55,7 +55,7 @@ async def watch(
 ) -> Response:
     """Watch a session as a stream of `snapshot` and `change` events. The id of an event is the rev of the view after
     it. The stream resumes after the rev in `Last-Event-ID` or `after`; without one, or if that rev is too old, the
-    first event is a snapshot. A comment every 15 seconds keeps proxies from closing the connection. With `ping`, an
+    first event is a snapshot. A comment every 4 seconds keeps proxies from closing the connection. With `ping`, an
     event `ping` takes its place, and comes first, too: browsers do not show comments to a page.
     """
     after = _read_resume_rev(call.request, after)
