@@ -366,17 +366,24 @@ class Line:
 
 
 def test_a_line_that_died_without_a_word_is_noticed_and_replaced(window: Browser, nervous: LiveHouse) -> None:
-    script = nervous.script()
+    conversation = nervous.begin()
     line = Line(nervous.port)
     window.go(f"http://127.0.0.1:{line.port}/#/s/s")
     wait_live(window)
-    nervous.do(lambda: script.entry("agent", "one"))
-    bodies(window, "one")
+    nervous.do(lambda: conversation.say("one"))
+    shows(window, "#rows .agent .body", "one")
+    shows(window, "#busy", "working")
     line.is_dead = True
-    nervous.do(lambda: script.entry("agent", "two"))
+    nervous.do(lambda: conversation.say(", two"))
     window.until(lambda: window.run("document.querySelector('#link').dataset.state") == "lost", "the line is lost")
+    shows(window, "#busy", "last known: working")
+    moving = "document.getAnimations().filter((one) => one.animationName === 'breathe').length"
+    assert window.run(moving) == 0, "something looks as if it ran"
     line.is_dead = False
-    bodies(window, "one", "two")
+    window.run("void dispatchEvent(new Event('focus'))")  # somebody looks: it is tried at once
+    shows(window, "#rows .agent .body", "one, two")
+    shows(window, "#busy", "working")
+    assert window.run(moving) == 1
     wait_live(window)
     window.go("about:blank")
     line.close()

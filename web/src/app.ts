@@ -1,5 +1,6 @@
 // The page's main module: it holds the open session and connects the parts of the page.
 
+import { SILENCE_MS, describeActivity } from "./activity.ts";
 import { ask, at, messageOf } from "./api.ts";
 import { Busy } from "./busy.ts";
 import { Channels } from "./channels.ts";
@@ -58,7 +59,6 @@ byId("people-button").addEventListener("click", () => void withLater(({ openPeop
 const REST = 60000;
 const SEEN_MS = 1000;
 const REST_OF_PAGE_MS = 3000;
-const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
 let resting: ReturnType<typeof setTimeout> | undefined;
 let counting: ReturnType<typeof setTimeout> | undefined;
 let changed = Date.now(); // when the open view changed last
@@ -325,33 +325,28 @@ function tellSeen(): void {
 }
 
 function drawState(): void {
-  const session = open.view.session.value;
+  const { view, fresh = false, key } = open;
+  const session = view.session.value;
   const running = session.state === "running";
-  const retryAt = running ? session.retry_at : undefined;
-  const failed = retryAt !== undefined;
-  const waiting = session.waiting ? t("waiting: {count}", { count: session.waiting }) : "";
-  const asked = open.view.items("permission").some((item) => item.state === "open") ? t("the agent asks for permission") : "";
+  const isLive = line.value === "live";
+  const retryAt = running && isLive ? session.retry_at : undefined;
+  const isAsked = view.items("permission").some((item) => item.state === "open");
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  const doing = failed ? [t("the turn failed")] : [running || waiting ? gateways.describeTrouble(session.gateway) : "", running ? asked || silence() || t("working") : "", waiting];
-  say(byId("busy"), doing.filter(Boolean).join(" · "));
+  say(byId("busy"), describeActivity({ session, isAsked, trouble: gateways.describeTrouble(session.gateway), quietMs: Date.now() - changed, isLive }));
   show(byId("stop"), running || session.state === "waiting"); // also what is about to begin
-  busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
+  busy.draw(fresh ? null : key, fresh ? null : session);
   clearTimeout(counting);
-  say(byId("again"), failed ? t("· tried again {when}", { when: timeLeft(retryAt) }) : "");
-  if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
-  else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
-}
-
-/** For how long the running turn has shown nothing new, in words; "" if not for long. It changes every half a minute. */
-function silence(): string {
-  const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
-  if (!seconds) return "";
-  return seconds < 120 ? t("working: nothing new for {count} s", { count: seconds }) : t("working: nothing new for {count} min", { count: Math.floor(seconds / 60) });
+  say(byId("again"), retryAt === undefined ? "" : t("· tried again {when}", { when: timeLeft(retryAt) }));
+  if (retryAt !== undefined) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
+  else if (running) counting = setTimeout(drawState, SILENCE_MS - ((Date.now() - changed) % SILENCE_MS));
 }
 
 function link(state: LineState): void {
+  if (state === line.value) return;
   line.value = state;
+  document.body.dataset.line = state;
+  drawState();
 }
 
 /** The button keeps its room once it was there: else the rows would move as it goes. */
