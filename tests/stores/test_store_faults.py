@@ -220,15 +220,6 @@ async def test_a_conversation_with_values_that_its_system_never_writes_is_named_
     assert any("nanoclaw" in row["why"] for row in report["unread"])
 
 
-async def test_people_that_cannot_be_read_are_named_and_the_rest_is_imported(tmp_path: Path) -> None:
-    openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")])
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state/openclaw.sqlite").write_bytes(b"no database, " * 1000)
-    report = await import_store(open_store("openclaw", tmp_path), None)
-    assert [row["entries"] for row in report["sessions"]] == [1]
-    assert [row["place"] for row in report["unread"]] == ["the people", "the schedules"]
-
-
 def compressed_store(folder: Path) -> Path:
     """A store whose first event, which is no message, is compressed."""
     unpack("openclaw-2026.9.6", folder)

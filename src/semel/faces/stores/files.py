@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sqlite3
@@ -26,7 +27,9 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     All that is read in the `with` is the state of one moment.
     """
     try:
-        uri = f"{path.absolute().as_uri()}?{'immutable=1' if _is_idle_wal(path) else 'mode=ro'}"
+        check_regular(path)
+        file = path.resolve()  # the log lies beside the file, not beside a link to it
+        uri = f"{file.as_uri()}?{'immutable=1' if _is_idle_wal(file) else 'mode=ro'}"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise BadStore(f"{path} cannot be opened: {error}") from None
@@ -76,12 +79,24 @@ def require_version(system: str, path: Path, version: int, lowest: int, highest:
         raise BadStore(f"{path} has version {version} of {system}'s format, which is too old to be read. {advice}")
 
 
+def check_regular(path: Path) -> None:
+    """Raise OSError if there is something other than a file: a pipe or a device would be read without end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+
+
+def read_text_file(path: Path) -> str:
+    """Return the content of a text file; bytes that are no UTF-8 are replaced. Raises OSError."""
+    check_regular(path)
+    return path.read_text(encoding="utf-8-sig", errors="replace")
+
+
 def read_json_file(path: Path, report: StoreReport) -> Any:
     """Return the content of a JSON file. If it cannot be read, name it in the report and return None."""
     try:
         if path.stat().st_size > MAX_SMALL_FILE_BYTES:
             raise ValueError(f"it has more than {MAX_SMALL_FILE_BYTES:,} bytes")
-        return json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))
+        return json.loads(read_text_file(path))
     except OSError as error:
         report.name_unread(str(path), error.strerror or str(error))
     except (ValueError, RecursionError) as error:
@@ -127,7 +142,7 @@ def format_interval(seconds: int) -> str:
 def read_environment_file(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the assignments of a .env file: (name, value)."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text_file(path).splitlines()
     except OSError:
         return
     for line in lines:

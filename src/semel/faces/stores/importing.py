@@ -101,6 +101,7 @@ def _conversation_files(store: StoreReader, channels: _Channels) -> Iterator[Con
     """Yield the conversations as files, each of which is closed when the next one is asked for."""
     for conversation in _read_all(store, "the list of conversations", store.read_conversations()):
         conversation = replace(conversation, key=channels.session_key(conversation.key))
+        unread = store.report.count_unread()
         with ExitStack() as files:
             try:
                 file = files.enter_context(ConversationFile(conversation, store.system, store.report))
@@ -109,7 +110,7 @@ def _conversation_files(store: StoreReader, channels: _Channels) -> Iterator[Con
                 continue
             if file.entries:
                 yield file
-            else:
+            elif store.report.count_unread() == unread:
                 store.report.left_out["conversations without a message"] += 1
 
 

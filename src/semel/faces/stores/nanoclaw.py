@@ -230,14 +230,8 @@ class NanoClawStore:
         sessions = {session.id: session for session in self._list_sessions()}
         for session in sessions.values():
             path = session.folder / "inbound.db"
-            if not path.is_file():
-                continue
-            with open_database(path) as db:
-                rows = [dict(row) for row in db.execute(
-                    "SELECT * FROM messages_in WHERE kind = 'task' AND status IN ('pending', 'paused') ORDER BY seq, id"
-                )]  # fmt: skip
             seen = set()
-            for row in rows:
+            for row in self._read_tasks(path):
                 series = row["series_id"] or row["id"]
                 if series in seen:
                     self.report.collapsed[SAME_SERIES] += 1
@@ -249,6 +243,18 @@ class NanoClawStore:
                     yield _parse_task(row, content, series, _session_key(chat), session.zone or zone or local_zone())
                 except (ValueError, RecursionError) as error:
                     self.report.name_unread(f"{path}, messages_in {row['id']}", str(error))
+
+    def _read_tasks(self, path: Path) -> list[Json]:
+        """Return the tasks of a session that are to fire. If its database cannot be read, name it."""
+        if not path.is_file():
+            return []
+        query = "SELECT * FROM messages_in WHERE kind = 'task' AND status IN ('pending', 'paused') ORDER BY seq, id"
+        try:
+            with open_database(path) as db:
+                return [dict(row) for row in db.execute(query)]
+        except BadStore as error:
+            self.report.name_unread(f"{path}, the schedules", str(error))
+            return []
 
 
 def _has_version_1(path: Path) -> bool:

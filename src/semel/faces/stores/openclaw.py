@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from semel.faces.stores.files import (
+    check_regular,
     columns_of,
     format_interval,
     format_moment,
@@ -20,6 +21,7 @@ from semel.faces.stores.files import (
     parse_object,
     parse_time,
     read_json_file,
+    read_text_file,
     require_version,
 )
 from semel.faces.stores.openclaw_events import TranscriptReader
@@ -58,6 +60,7 @@ class OpenClawStore:
     def __init__(self, path: Path) -> None:
         """`path`: the state folder (`~/.openclaw`), or the home that it is in. Raises BadStore."""
         self.folder = path / ".openclaw" if (path / ".openclaw").is_dir() else path
+        self.state = self.folder / "state" / "openclaw.sqlite"
         self.report = StoreReport()
         self._names: dict[str, str] = {}  # of senders, by account; known once the conversations were read
         self._decompress = _find_decompressor()
@@ -209,6 +212,7 @@ class OpenClawStore:
 
     def _read_lines(self, path: Path) -> Iterator[tuple[str, Json]]:
         try:
+            check_regular(path)
             with path.open("rb") as file:
                 number = 0
                 while line := file.readline(MAX_LINE_BYTES):
@@ -254,12 +258,8 @@ class OpenClawStore:
         return config if isinstance(config, dict) else {}
 
     def _read_accounts(self, config: Json) -> Iterator[tuple[str, str]]:
-        state = self.folder / "state" / "openclaw.sqlite"
-        if state.is_file():
-            with open_database(state) as db:
-                if columns_of(db, "channel_pairing_allow_entries"):
-                    query = "SELECT channel_key, entry FROM channel_pairing_allow_entries ORDER BY channel_key, entry"
-                    yield from [(row["channel_key"], row["entry"]) for row in db.execute(query)]
+        for row in self._read_state("the people", "channel_pairing_allow_entries", "channel_key, entry"):
+            yield row["channel_key"], row["entry"]
         for path in sorted((self.folder / "credentials").glob("*-allowFrom.json")):
             content = read_json_file(path, self.report)
             for account in _list_of(content, "allowFrom"):
@@ -270,6 +270,18 @@ class OpenClawStore:
             for allowing in (settings, *(bots.values() if isinstance(bots, dict) else ())):
                 for account in _list_of(allowing, "allowFrom"):
                     yield str(channel), str(account)
+
+    def _read_state(self, what: str, table: str, order: str) -> list[sqlite3.Row]:
+        """Return a table of the database that all agents share; [] if there is none. Name `what` cannot be read."""
+        if not self.state.is_file():
+            return []
+        try:
+            with open_database(self.state) as db:
+                has_table = bool(columns_of(db, table))
+                return db.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall() if has_table else []
+        except BadStore as error:
+            self.report.name_unread(f"{self.state}, {what}", str(error))
+            return []
 
     # ------------------------------------------------------------ schedules
 
@@ -297,20 +309,17 @@ class OpenClawStore:
         """Return the same for an agent whose conversations are files."""
         agent = folder.parent.name
         key = f"agent:{agent}:main"
-        entry = parse_object(_read_text(folder / "sessions.json")).get(key)
+        entry = None
+        with contextlib.suppress(OSError):  # which the list of conversations has named
+            entry = parse_object(read_text_file(folder / "sessions.json")).get(key)
         return _session_key(agent, key, entry if isinstance(entry, dict) else {}, "")
 
     def _read_jobs(self) -> Iterator[tuple[str, Json]]:
-        state = self.folder / "state" / "openclaw.sqlite"
-        if state.is_file():
-            with open_database(state) as db:
-                rows = []
-                if columns_of(db, "cron_jobs"):
-                    rows = db.execute("SELECT job_json, enabled FROM cron_jobs ORDER BY sort_order, job_id").fetchall()
-            for row in rows:
-                yield str(state), {**parse_object(row["job_json"]), "enabled": bool(row["enabled"])}
-            if rows:
-                return  # the file is what the table was made of
+        rows = self._read_state("the schedules", "cron_jobs", "sort_order, job_id")
+        for row in rows:
+            yield str(self.state), {**parse_object(row["job_json"]), "enabled": bool(row["enabled"])}
+        if rows:
+            return  # the file is what the table was made of
         path = self.folder / "cron" / "jobs.json"
         content = read_json_file(path, self.report) if path.exists() else None
         jobs = content.get("jobs") if isinstance(content, dict) else content
@@ -343,14 +352,6 @@ def _refuse_header(event: Json) -> str | None:
     if isinstance(version, int) and version > NEWEST_TRANSCRIPT:
         return f"its format has version {version}; this Semel knows up to {NEWEST_TRANSCRIPT}"
     return None
-
-
-def _read_text(path: Path) -> str:
-    """Return the content of a file; "" if it cannot be read, which `read_json_file` has named."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _session_of(path: Path) -> str:

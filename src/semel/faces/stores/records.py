@@ -97,6 +97,9 @@ class StoreReport:
         else:
             self.more_unread += 1
 
+    def count_unread(self) -> int:
+        return len(self.unread) + self.more_unread
+
 
 class StoreReader(Protocol):
     """Reads one store. What it meets on the way is in `report`.
