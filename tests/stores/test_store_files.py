@@ -12,6 +12,7 @@ from store_house import hermes_home, hermes_row, openclaw_event, openclaw_folder
 
 from semel.faces.stores.hermes import HermesStore
 from semel.faces.stores.importing import import_store, open_store
+from semel.faces.stores.json5 import parse_json5
 
 
 @pytest.mark.parametrize(
@@ -64,18 +65,46 @@ async def test_a_damaged_session_of_nanoclaw_costs_no_other_session_its_schedule
 
 
 async def test_people_and_schedules_of_openclaws_files_do_not_depend_on_its_database(tmp_path: Path) -> None:
+    """Its configuration is JSON5, as a person writes it."""
     folder = openclaw_folder(tmp_path, [openclaw_event(1, "user", "hello")])
     (folder / "state").mkdir()
     (folder / "state/openclaw.sqlite").write_bytes(b"no database, " * 1000)
     (folder / "cron").mkdir()
     job = '{"name": "bread", "payload": {"message": "Bake."}, "schedule": {"kind": "every", "everyMs": 3600000}}'
     (folder / "cron/jobs.json").write_text(f'{{"jobs": [{job}]}}')
-    (folder / "openclaw.json").write_text('{"channels": {"telegram": {"allowFrom": ["tg:8"]}}}')
+    (folder / "openclaw.json").write_text("""
+        // who may write: "nobody else"
+        {
+          channels: {
+            'telegram': {dmPolicy: "allowlist", allowFrom: ["tg:8", 9,], /* Ben, and Cy */},
+            "signal": {allowFrom: ['it\\'s "me" // here',], retries: .5, delay: +Infinity},
+          },
+        }
+    """)
     report = await import_store(open_store("openclaw", folder), None)
     accounts = [row["account"] for row in report["people"]]
-    assert accounts == ["telegram:8"]
+    assert accounts == ["telegram:8", "telegram:9", 'signal:it\'s "me" // here']
     assert [row["name"] for row in report["schedules"]] == ["openclaw-bread"]
     lists = ("the people", "the schedules")
     assert [row["place"] for row in report["unread"]] == [
         f"{folder / 'state/openclaw.sqlite'}, {name}" for name in lists
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{a: 1, $b_2: [0x1F, +.5, 5., -2, 1e3,],}", {"a": 1, "$b_2": [31, 0.5, 5.0, -2, 1000.0]}),
+        ("['it\\'s \"quoted\"', \"a\\tb\", 'c\\\nd', '\\x41', 'https://x']", ["it's \"quoted\"", "a\tb", "cd", "A", "https://x"]),
+        ("// c: 1\n{/* , */ 'b': true, null: null}", {"b": True, "null": None}),
+        ("[]", []),
+    ],
+)  # fmt: skip
+def test_json5_is_read_as_its_specification_says(text: str, value: object) -> None:
+    assert parse_json5(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "{a: }", "[1", "{a b}", "{'a': 'b}", "1 2"])
+def test_what_is_no_json5_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_json5(text)

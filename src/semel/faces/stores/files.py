@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,12 +91,15 @@ def read_text_file(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
-def read_json_file(path: Path, report: StoreReport) -> Any:
-    """Return the content of a JSON file. If it cannot be read, name it in the report and return None."""
+def read_json_file(path: Path, report: StoreReport, parse: Callable[[str], Any] = json.loads) -> Any:
+    """Return the content of a JSON file. If it cannot be read, name it in the report and return None.
+
+    `parse`: reads another form of JSON. Raises ValueError or RecursionError.
+    """
     try:
         if path.stat().st_size > MAX_SMALL_FILE_BYTES:
             raise ValueError(f"it has more than {MAX_SMALL_FILE_BYTES:,} bytes")
-        return json.loads(read_text_file(path))
+        return parse(read_text_file(path))
     except OSError as error:
         report.name_unread(str(path), error.strerror or str(error))
     except (ValueError, RecursionError) as error:

@@ -24,6 +24,7 @@ from semel.faces.stores.files import (
     read_text_file,
     require_version,
 )
+from semel.faces.stores.json5 import parse_json5
 from semel.faces.stores.openclaw_events import TranscriptReader
 from semel.faces.stores.records import (
     BadStore,
@@ -254,7 +255,7 @@ class OpenClawStore:
 
     def _read_config(self) -> Json:
         path = self.folder / "openclaw.json"
-        config = read_json_file(path, self.report) if path.exists() else None
+        config = read_json_file(path, self.report, parse_json5) if path.exists() else None
         return config if isinstance(config, dict) else {}
 
     def _read_accounts(self, config: Json) -> Iterator[tuple[str, str]]:
