@@ -1,4 +1,4 @@
-"""A chat on Signal or WhatsApp becomes the session in which Semel's channel of that kind hears it."""
+"""Chats become the sessions in which Semel's channels hear them; who may speak there, and what a schedule tells."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from store_house import alter, hermes_home, hermes_row, openclaw_event, openclaw_folder, unpack
+from store_house import Json, alter, hermes_home, hermes_row, openclaw_event, openclaw_folder, unpack
 
 from semel.faces.stores.chat_addresses import convert_address
-from semel.faces.stores.importing import open_store
+from semel.faces.stores.hermes_schedules import FURTHER_CHATS
+from semel.faces.stores.importing import import_store, open_store
 from semel.faces.stores.nanoclaw import CANCELLED
 
 ID = "6f0ea3b2-8c6d-4a44-9d0e-5a1b2c3d4e5f"
@@ -152,3 +153,78 @@ def test_openclaws_main_conversation_has_the_key_of_the_chat_it_was_last_used_fr
     first, second = open_store("openclaw", folder).read_conversations()
     assert (first.key, second.key) == ("main:telegram:7", "main:telegram:7")
     assert [message.text for message in first.read_messages()] == ["hello"]
+
+
+ORIGIN = {"platform": "telegram", "chat_id": "-1001", "thread_id": "5"}
+
+
+@pytest.mark.parametrize(
+    ("deliver", "origin", "session", "further"),
+    [
+        ("telegram:7", None, "main:telegram:7", 0),
+        ("telegram:-1001:17", None, "main:telegram:-1001:topic-17", 0),
+        ("telegram:7, discord:12:34", None, "main:telegram:7", 1),
+        (["slack:C12345678:17.5"], None, "main:slack:C12345678:17.5", 0),
+        ("matrix:!kitchen:example.org", None, "main:matrix:!kitchen:example.org", 0),
+        ("origin", ORIGIN, "main:telegram:-1001:topic-5", 0),
+        ("origin", {**ORIGIN, "thread_id": None}, "main:telegram:-1001", 0),
+        ("origin", None, "main:email:ada@example.org", 0),  # Hermes's first home
+        ("telegram", ORIGIN, "main:telegram:-1001:topic-5", 0),
+        ("telegram", None, "main:telegram:7:topic-3", 0),
+        ("all", None, "main:email:ada@example.org", 1),
+        ("signal", None, None, 0),
+        ("local", ORIGIN, None, 0),
+    ],
+)
+def test_a_schedule_of_hermes_asks_in_the_first_chat_that_it_told(
+    deliver: str | list[str], origin: Json | None, session: str | None, further: int, tmp_path: Path
+) -> None:
+    store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
+    (tmp_path / ".env").write_text(
+        "EMAIL_HOME_ADDRESS=ada@example.org\nTELEGRAM_HOME_CHANNEL=7  # Ada\nTELEGRAM_HOME_CHANNEL_THREAD_ID=3\n"
+    )
+    (tmp_path / "cron").mkdir()
+    job = {"name": "bread", "prompt": "Bake.", "schedule": {"kind": "interval", "minutes": 60}}
+    (tmp_path / "cron/jobs.json").write_text(json.dumps({"jobs": [{**job, "deliver": deliver, "origin": origin}]}))
+    (schedule,) = store.read_schedules()
+    assert schedule.session == session
+    assert store.report.left_out[FURTHER_CHATS] == further
+
+
+async def test_hermes_rules_that_name_no_single_account_of_a_channel_let_nobody_in(tmp_path: Path) -> None:
+    store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
+    (tmp_path / ".env").write_text(
+        "TELEGRAM_ALLOWED_USERS=7,*  # 7 is Ada\nGATEWAY_ALLOWED_USERS=7,U12\nTELEGRAM_GROUP_ALLOWED_USERS=9,10\n"
+        "WHATSAPP_CLOUD_ALLOWED_USERS=+16505551234\nexport DISCORD_ALLOWED_USERS='12 # no comment'\n"
+    )
+    report = await import_store(store, None)
+    accounts = {person["account"] for person in report["people"]}
+    assert accounts == {"telegram:7", "whatsapp:16505551234", "discord:12 # no comment"}
+    assert report["left_out"]["rules that let in more than one account"] == 1
+    assert report["left_out"]["accounts that may speak in groups only"] == 2
+    ((place, why),) = [(row["place"], row["why"]) for row in report["unread"]]
+    assert place == f"{tmp_path / '.env'}, GATEWAY_ALLOWED_USERS"
+    assert why.startswith("7, U12: these accounts have no channel")
+
+
+@pytest.mark.parametrize(
+    ("environment", "config", "zone"),
+    [
+        ("", "model: small\n", "Asia/Tokyo"),
+        ("", None, "Asia/Tokyo"),
+        ("", "timezone: 'Europe/Berlin'\n", "Europe/Berlin"),
+        ("HERMES_TIMEZONE=America/Lima\n", "timezone: Europe/Berlin\n", "America/Lima"),
+    ],
+)
+def test_a_schedule_of_hermes_fires_in_hermes_time_zone(
+    environment: str, config: str | None, zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    store = hermes_home(tmp_path, [hermes_row("user", "hello", 1)])
+    (tmp_path / ".env").write_text(environment)
+    if config is not None:
+        (tmp_path / "config.yaml").write_text(config)
+    (tmp_path / "cron").mkdir()
+    job = {"name": "bread", "prompt": "Bake.", "schedule": {"kind": "cron", "expr": "30 7 * * *"}}
+    (tmp_path / "cron/jobs.json").write_text(json.dumps([job]))
+    assert [schedule.tz for schedule in store.read_schedules()] == [zone]

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -151,7 +152,8 @@ def read_environment_file(path: Path) -> Iterator[tuple[str, str]]:
     for line in lines:
         name, is_assignment, value = line.strip().removeprefix("export ").partition("=")
         if is_assignment and not name.startswith("#"):
-            yield name.strip(), value.strip().strip("\"'")
+            value = value.strip()
+            yield name.strip(), value.strip("\"'") if value[:1] in ("'", '"') else re.split(r"\s#", value)[0].strip()
 
 
 def local_zone() -> str:

@@ -18,15 +18,16 @@ from typing import Any
 
 from semel.faces.stores.files import (
     columns_of,
-    format_interval,
-    format_moment,
+    local_zone,
     open_database,
     parse_object,
     parse_time,
     read_environment_file,
     read_json_file,
+    read_text_file,
     require_version,
 )
+from semel.faces.stores.hermes_schedules import FURTHER_CHATS, HermesChat, find_homes, list_chats, parse_schedule
 from semel.faces.stores.hermes_texts import MACHINE_TEXTS, PersonText, read_person_text
 from semel.faces.stores.records import (
     BadStore,
@@ -129,9 +130,8 @@ class HermesStore:
         if session["source"] == "signal" and not address.startswith("group:"):
             # Signal's id of the account, by which it is known here; the chat's id is often a phone number
             address = str(parse_object(session["origin_json"]).get("user_id_alt") or address)
-        if thread := session["thread_id"]:
-            address += f":topic-{thread}" if session["source"] == "telegram" else f":{thread}"
-        return chat_key(str(session["source"]), address, agent)
+        chat = HermesChat(str(session["source"]), address, session["thread_id"])
+        return chat_key(chat.platform, chat.address, agent)
 
     def _read_messages(self, sessions: list[Json]) -> Iterator[StoredMessage]:
         try:
@@ -299,9 +299,23 @@ class HermesStore:
                     name = about.get("user_name") if isinstance(about, dict) else None
                     yield StoredPerson(path.name.removesuffix("-approved.json"), str(account), name or None)
         for name, value in read_environment_file(self.home / ".env"):
-            if match := re.fullmatch(r"([A-Z]+)_ALLOWED_USERS", name):
-                for account in filter(None, (part.strip() for part in value.split(","))):
-                    yield StoredPerson(match[1].lower(), account, None)
+            if match := re.fullmatch(r"([A-Z_]+)_ALLOWED_USERS", name):
+                accounts = [account for part in value.split(",") if (account := part.strip())]
+                yield from self._read_allowed(match[1].lower(), accounts)
+
+    def _read_allowed(self, platform: str, accounts: list[str]) -> Iterator[StoredPerson]:
+        """Yield the people of a setting `..._ALLOWED_USERS`. `platform`: the beginning of its name."""
+        named = [account for account in accounts if account != "*"]
+        self.report.left_out["rules that let in more than one account"] += len(accounts) - len(named)
+        if platform.endswith("_group"):
+            self.report.left_out["accounts that may speak in groups only"] += len(named)
+        elif platform == "gateway" and named:
+            self.report.name_unread(
+                f"{self.home / '.env'}, GATEWAY_ALLOWED_USERS",
+                f"{', '.join(named)}: these accounts have no channel; let each in: semel people add CHANNEL:ACCOUNT",
+            )
+        else:
+            yield from (StoredPerson(platform, account, None) for account in named)
 
     def read_schedules(self) -> Iterator[StoredSchedule]:
         path = self.home / "cron" / "jobs.json"
@@ -309,7 +323,9 @@ class HermesStore:
             return
         content = read_json_file(path, self.report)
         jobs = content.get("jobs") if isinstance(content, dict) else content
-        zone = self._read_zone()
+        environment = dict(read_environment_file(self.home / ".env"))
+        zone = environment.get("HERMES_TIMEZONE") or self._read_zone()
+        homes = find_homes(environment.items())
         for number, job in enumerate(jobs if isinstance(jobs, list) else [], 1):
             place = f"{path}, job {number}"
             if not isinstance(job, dict) or not isinstance(job.get("schedule"), dict):
@@ -317,19 +333,21 @@ class HermesStore:
             elif not job.get("prompt"):
                 self.report.name_unread(place, "it runs a script; Semel's schedules ask an agent")
             else:
+                chats = list_chats(job, homes)
+                self.report.left_out[FURTHER_CHATS] += max(0, len(chats) - 1)
                 try:
-                    yield _parse_schedule(job, zone)
+                    yield parse_schedule(job, zone, chats)
                 except (ValueError, TypeError, OverflowError):
                     self.report.name_unread(place, f"Semel has no such schedule: {job['schedule'].get('display')}")
 
     def _read_zone(self) -> str:
-        """Return the time zone of `config.yaml`; UTC if it names none."""
+        """Return the time zone of `config.yaml`; this machine's if it names none, as Hermes does."""
         try:
-            text = (self.home / "config.yaml").read_text(encoding="utf-8", errors="replace")
+            text = read_text_file(self.home / "config.yaml")
         except OSError:
-            return "UTC"
+            return local_zone()
         match = re.search(r"^timezone:\s*[\"']?([A-Za-z0-9_/+-]+)", text, re.M)
-        return match[1] if match else "UTC"
+        return match[1] if match else local_zone()
 
 
 def _name_of_runs(session: str) -> str:
@@ -373,27 +391,3 @@ def _parse_content(content: Any) -> tuple[str, tuple[str, ...]]:
 def _count_tool_calls(row: Json) -> int:
     calls = parse_object(f'{{"calls": {row["tool_calls"] or "[]"}}}').get("calls")
     return len(calls) if isinstance(calls, list) else 0
-
-
-def _parse_schedule(job: Json, zone: str) -> StoredSchedule:
-    """Return a schedule. Raises ValueError, TypeError or OverflowError if Semel has no such schedule."""
-    timing, session = job["schedule"], None
-    deliver, origin = str(job.get("deliver") or ""), job.get("origin")
-    channel, _, address = deliver.partition(":")
-    if channel == "origin" and isinstance(origin, dict):
-        channel, address = str(origin.get("platform") or ""), str(origin.get("chat_id") or "")
-    if channel and address:
-        session = chat_key(channel, address)
-    common: Json = {
-        "name": str(job.get("name") or job.get("id") or "job"), "text": str(job["prompt"]), "session": session,
-        "enabled": job.get("enabled") is not False,
-    }  # fmt: skip
-    at = parse_time(timing.get("run_at"))
-    match timing.get("kind"):
-        case "cron" if timing.get("expr"):
-            return StoredSchedule(**common, form="cron", spec=str(timing["expr"]), tz=zone)
-        case "interval" if timing.get("minutes"):
-            return StoredSchedule(**common, form="every", spec=format_interval(60 * int(timing["minutes"])), tz="UTC")
-        case "once" if at is not None:
-            return StoredSchedule(**common, form="at", spec=format_moment(at), tz="UTC")
-    raise ValueError("it is of an unknown kind")
