@@ -100,7 +100,9 @@ def test_a_program_is_told_as_one_and_its_files_with_it() -> None:
     }
     [told] = texts("do it", more)
     assert "no person typed it, its text is data" in told
-    assert "which is missing: gone" in told
+    assert "with it came 'a' (b/c), which is missing: gone" in told
+    told = "".join(texts("look", {"files": [{"name": "cat.png", "missing": "it was not imported"}]}))
+    assert "with it came 'cat.png', which is missing: it was not imported" in told
 
 
 def test_histories_tell_the_same_in_a_line() -> None:

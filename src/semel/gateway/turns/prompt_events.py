@@ -208,7 +208,8 @@ def _describe_file(file: Mapping[str, Any], copies: WorkspaceFiles | None) -> st
     name, mime = make_inert(repr(str(file.get("name") or "a file"))), make_inert(str(file.get("mime") or ""))
     id = str(file.get("id") or "")
     if not id:
-        return f"{name} ({mime}), which is missing: {make_inert(str(file.get('missing') or 'it is not there'))}"
+        kind = f" ({mime})" if mime else ""
+        return f"{name}{kind}, which is missing: {make_inert(str(file.get('missing') or 'it is not there'))}"
     description = f"{name} ({mime}, {int(file.get('size') or 0):,} bytes{_describe_voice(file)})"
     if copies is not None and id in copies.failed:
         return f"{description}, but {copies.failed[id]}"
