@@ -144,12 +144,49 @@ def test_a_dialogue_asks_for_the_token_which_only_its_owner_can_read(cli: Cli, t
     args = ("channel", "add", "telegram", "--as", "tg", "--set", f"api={telegram}")
     with semel(*args, env=cli.env, cwd=cli.home) as terminal:
         terminal.answer("token (The bot's token from BotFather, like 123456:AA..): ", TOKEN)
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "700")
+        terminal.answer("(Enter: no)", "700")
         terminal.expect("the test message was confirmed")
         assert terminal.wait() == 0
     assert TOKEN not in terminal.said
     assert stat.S_IMODE((cli.home / "tg.token").stat().st_mode) == 0o600
     assert load_config(config(cli)).gateway.channels["tg"].options["token"] == TOKEN
+
+
+def test_a_test_message_that_fails_is_offered_again_with_an_example(cli: Cli, telegram: str) -> None:
+    args = ("channel", "add", "telegram", "--set", "token=file:token", "--set", f"api={telegram}")
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("An address there, such as your user id, 123456789 (Enter: no): ", "@me")
+        terminal.expect("the test message: it was not sent: ")
+        terminal.answer("Try another address? (Enter: no): ", "700")
+        terminal.expect("the test message was confirmed")
+        terminal.expect("next: semel up, then semel pair telegram")
+        assert terminal.wait() == 0
+
+
+def test_an_account_that_another_channel_has_is_refused_before_anything_is_written(cli: Cli, telegram: str) -> None:
+    """A gateway with two channels of one account does not start."""
+    args = ("channel", "add", "telegram", "--set", "token=file:token", "--set", f"api={telegram}")
+    cli(*args)
+    text = config(cli).read_text()
+    told = cli(*args, "--as", "other", rc=1).stderr
+    assert "[channels.telegram] has the same account, bot 8000000001" in told
+    assert config(cli).read_text() == text
+
+
+def test_a_webhook_asks_for_what_it_sends_and_receives_with(cli: Cli) -> None:
+    with semel("channel", "add", "webhook", env=cli.env, cwd=cli.home) as terminal:
+        terminal.expect("(step by step: semel docs channels)")
+        for _ in range(3):
+            terminal.answer("Enter: none): ", "")
+        terminal.expect("it can neither send nor receive")
+        terminal.answer_unseen("Enter the url and the secret and the session again? (n: write nothing) [Y/n]:", "y")
+        terminal.answer("Without one, the channel only receives; Enter: none): ", "")
+        terminal.answer("of 16 or more characters; Enter: none): ", "whsec_" + "c2VjcmV0" * 4)
+        terminal.answer("The session of incoming messages that name none; Enter: none): ", "main")
+        terminal.expect("added [channels.webhook]")
+        assert terminal.wait() == 0
+    section = load_config(config(cli)).gateway.channels["webhook"].options
+    assert (section["secret"], section["session"]) == ("whsec_" + "c2VjcmV0" * 4, "main")
 
 
 def test_a_webhook_is_added_without_an_account(cli: Cli) -> None:
@@ -170,7 +207,7 @@ def test_slack_over_http_needs_the_signing_secret_and_no_app_token(cli: Cli, sla
         terminal.answer("Slack posts events to /v1/hooks/NAME): ", SIGNING_SECRET)
         terminal.expect("slack accepts the account.")
         terminal.expect("/v1/hooks/slack")
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "D7")
+        terminal.answer("(Enter: no)", "D7")
         terminal.expect("the test message was confirmed and read back")
         assert terminal.wait() == 0
     assert "xapp-...) with the scope" not in terminal.said
@@ -222,7 +259,7 @@ def test_a_retry_asks_only_for_what_was_refused(cli: Cli, slack: list[str]) -> N
         terminal.answer_unseen("Enter the app_token again? (n: write nothing) [Y/n]:", "y")
         terminal.answer("events come over Socket Mode): ", app_token)
         terminal.expect("slack accepts the account.")
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "")
+        terminal.answer("(Enter: no)", "")
         assert terminal.wait() == 0
     assert terminal.said.count("that the installation gave): ") == 1
     assert (cli.home / "slack.bot_token").read_text().strip() == bot_token
@@ -240,7 +277,7 @@ def test_what_is_no_secret_is_offered_again(cli: Cli, whatsapp: str) -> None:
         terminal.answer(f"(not the number itself)) [{NUMBER_ID}]: ", "")
         terminal.answer("the permission whatsapp_business_messaging): ", WHATSAPP_TOKEN)
         terminal.expect("whatsapp accepts the account.")
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "")
+        terminal.answer("(Enter: no)", "")
         assert terminal.wait() == 0
     assert terminal.said.count("by which Meta signs what it sends): ") == 1
     assert load_config(config(cli)).gateway.channels["whatsapp"].options["phone_number_id"] == NUMBER_ID
@@ -267,7 +304,7 @@ def _add_teams(cli: Cli, settings: dict[str, str], address: str) -> None:
         terminal.answer("(not the secret's id)): ", CLIENT_SECRET)
         terminal.expect("teams accepts the account.")
         terminal.expect("https://YOUR-ADDRESS/v1/hooks/teams")
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", address)
+        terminal.answer("(Enter: no)", address)
         terminal.expect("the test message was confirmed")
         assert terminal.wait() == 0
 
@@ -292,7 +329,7 @@ def _add_irc(cli: Cli, args: tuple[str, ...]) -> None:
         terminal.answer_unseen("Enter the password again? (n: write nothing) [Y/n]:", "y")
         terminal.answer("for SASL PLAIN; Enter: none): ", "pw")
         terminal.expect("irc accepts the account.")
-        terminal.answer("Send a test message? Its address on the platform (Enter: no)", "#room")
+        terminal.answer("(Enter: no)", "#room")
         terminal.expect("the test message was confirmed: message said1")
         assert terminal.wait() == 0
 

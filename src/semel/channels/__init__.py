@@ -170,10 +170,21 @@ def try_all(settings: Mapping[str, ChannelSettings]) -> tuple[dict[str, Channel]
         except ChannelError as error:
             problems.append(str(error))
             continue
-        account = getattr(getattr(channels[name], "settings", None), "account", None)
+        account = find_account(channels[name])
         if account is not None and (owner := owners.setdefault((section.kind, account), name)) != name:
             problems.append(
-                f"[channels.{name}]: [channels.{owner}] has the same account, {account}, so each message would reach "
-                "only one of them: remove one, or give it an account of its own"
+                f"[channels.{name}]: {describe_shared_account(owner, account)}: remove one, or give it an account of "
+                "its own"
             )
     return channels, problems
+
+
+def find_account(channel: Channel) -> str | None:
+    """Return the platform account of a channel, which no other channel of its kind may have; None if it has none."""
+    account: str | None = getattr(getattr(channel, "settings", None), "account", None)
+    return account
+
+
+def describe_shared_account(owner: str, account: str) -> str:
+    """Say why a second section may not have the account of `[channels.OWNER]`."""
+    return f"[channels.{owner}] has the same account, {account}, so each message would reach only one of them"

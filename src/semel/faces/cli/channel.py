@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,21 @@ PAGES = {
     "xmpp": "https://providers.xmpp.net/",
 }
 """Kind of channel -> the page where its account is made."""
+EXAMPLE_ADDRESSES = {
+    "telegram": "your user id, 123456789",
+    "slack": "C0123ABCDEF of a channel, U0123ABCDEF of a person",
+    "signal": "+4915112345678",
+    "discord": "80351110224678912 of a channel, @80351110224678913 of a person",
+    "whatsapp": "16505551234",
+    "teams": "19:...@thread.tacv2 of a channel, @ and the object id of a person",
+    "matrix": "!room:example.org",
+    "mattermost": "kd6aogbxmbgb9nmdrtjcxkr4sw of a channel",
+    "xmpp": "ada@example.org",
+    "irc": "#semel, or a nick",
+    "email": "ada@example.org",
+    "webhook": "builds",
+}
+"""Kind of channel -> how an address of a test message is written there."""
 HOOK_SETTINGS = {"slack": "signing_secret", "whatsapp": "verify_token", "teams": "app_id"}
 """Kind of channel -> the setting with which its platform posts to the gateway."""
 
@@ -96,7 +112,7 @@ def add(
     options = Options(None, None, None, None, kind, read_settings(setting), None, None, asks)
     setup = Setup(path.absolute().parent)
     _describe_kind(kind)
-    references = configure_channel(setup, name, kind, options)
+    references = configure_channel(setup, name, kind, options, owners=_list_accounts(path, kind))
     if references is None:
         print_error("nothing was written")
         raise typer.Exit(1)
@@ -106,21 +122,37 @@ def add(
     print_remark(f"added [channels.{name}] to {path}; a running gateway needs a restart")
     if HOOK_SETTINGS.get(kind) in references:
         print_remark(f"{kind} posts to https://YOUR-ADDRESS/v1/hooks/{name}: enter it there (semel docs {kind})")
-    if test is None and asks:
-        test = ask_text("Send a test message? Its address on the platform (Enter: no)", default="")
-    if test:
-        _send_test(make_channel(setup, name, kind, references), test)
+    can_send = kinds[kind].people or "url" in references
+    has_arrived = _try_test(setup, name, kind, references, test, asks and can_send)
     if kinds[kind].people:
         print_remark(
             f"next: semel up, then semel pair {name} --role owner, whose code you send to it (semel docs people)"
         )
+    if not has_arrived:
+        raise typer.Exit(1)
+
+
+def _list_accounts(path: Path, kind: str) -> dict[str, str]:
+    """Return the channel that has each account of this kind, by account. What cannot be read has none."""
+    from semel.channels import ChannelError, find_account, make
+    from semel.faces.config import ConfigError
+    from semel.faces.config.load import load_config
+
+    owners: dict[str, str] = {}
+    with contextlib.suppress(ConfigError):
+        for name, section in load_config(path).gateway.channels.items():
+            with contextlib.suppress(ChannelError):
+                if section.kind == kind and (account := find_account(make(section))) is not None:
+                    owners.setdefault(account, name)
+    return owners
 
 
 def _describe_kind(kind: str) -> None:
     """Say what is needed, where it is made, and where that is described step by step."""
     if kind in CHANNEL_REMARKS:
         page = f": {PAGES[kind]}" if kind in PAGES else ""
-        print_remark(f"{kind} needs {CHANNEL_REMARKS[kind]}{page} (step by step: semel docs {kind})")
+        docs = "channels" if kind == "webhook" else kind  # which has no page of its own
+        print_remark(f"{kind} needs {CHANNEL_REMARKS[kind]}{page} (step by step: semel docs {docs})")
 
 
 def _check_secret_files(setup: Setup) -> None:
@@ -148,18 +180,37 @@ def _write(setup: Setup, path: Path, text: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _send_test(tested: Channel, address: str) -> None:
+def _try_test(setup: Setup, name: str, kind: str, references: dict[str, Any], address: str | None, asks: bool) -> bool:
+    """Send a test message to the address. On a terminal (`asks`), ask for one, and for another until one arrives.
+
+    Returns False if the last one was not confirmed.
+    """
+    if address is None and asks:
+        example = f", such as {EXAMPLE_ADDRESSES[kind]}" if kind in EXAMPLE_ADDRESSES else ""
+        address = ask_text(f"Send a test message? An address there{example} (Enter: no)", default="")
+    while address:
+        if _send_test(make_channel(setup, name, kind, references), address):
+            return True
+        address = ask_text("Try another address? (Enter: no)", default="") if asks else ""
+        if not address:
+            return False
+    return True
+
+
+def _send_test(tested: Channel, address: str) -> bool:
+    """Send a test message and say what became of it. Returns whether the platform confirmed it."""
     from semel.faces.channel_check import describe_test, send_test_message
 
     print_remark(f"sending a test message to {address} ({describe_test(tested)}) ...")
     result = asyncio.run(send_test_message(tested, address))
     if not result.receipt:
         print_error(f"the test message: {result.problem}")
-        raise typer.Exit(1)
+        return False
     read_back = " and read back" if result.was_read_back else ""
     print_remark(f"the test message was confirmed{read_back}: message {result.receipt}")
     if result.problem:
         print_remark(f"it could not be read back: {result.problem}")
+    return True
 
 
 @channel.command()

@@ -11,6 +11,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
@@ -49,7 +50,7 @@ QUESTIONS = {
 """Kind of channel -> the settings that are asked for. For other kinds: those that have no default."""
 
 
-OPTIONAL_QUESTIONS = {"irc": ("channels", "password")}
+OPTIONAL_QUESTIONS = {"irc": ("channels", "password"), "webhook": ("url", "secret", "session")}
 """Kind of channel -> further settings that a person is asked for, and may leave out."""
 
 
@@ -80,6 +81,7 @@ CHANNEL_REMARKS = {
     "xmpp": "an account on an XMPP (Jabber) server",
     "irc": "a nick on an IRC network, best with an account there",
     "email": "a mail account of its own",
+    "webhook": "a url to send; a secret and a session to receive",
 }
 FIRST_STEPS = {
     "slack": "Make the app first: https://api.slack.com/apps, From a manifest; `semel docs slack` shows the manifest.",
@@ -133,15 +135,20 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
 
 
 def configure_channel(
-    setup: Setup, name: str, kind: str, options: Options, otherwise: str = "n: write nothing"
+    setup: Setup,
+    name: str,
+    kind: str,
+    options: Options,
+    otherwise: str = "n: write nothing",
+    owners: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Ask for a channel's settings until its platform accepts the account; `setup` keeps the secrets.
 
     What the platform has not refused is kept, and not asked for again.
 
     Returns the settings, with references to the secrets; None if the person gives up, or a package is missing. `name`:
-    of the channel's section. `otherwise`: what happens if the person gives up. Exits with 1 if nobody can be asked, and
-    a package is missing or the platform refuses the account.
+    of the channel's section. `otherwise`: what happens if the person gives up. `owners`: the channel that has each
+    account of this kind. Exits with 1 if nobody can be asked, and a package is missing or the account is refused.
     """
     from semel import channels
 
@@ -166,7 +173,7 @@ def configure_channel(
             answer = _ask_optional(setup, name, declared, key)
             references |= {key: answer} if answer else {}
             left_out |= set() if answer else {key}
-        check = _check_channel(setup, name, kind, references)
+        check = _check_channel(setup, name, kind, references, owners)
         if not check.problem:
             _name_secret_files(setup, name)
             return references
@@ -178,13 +185,15 @@ def configure_channel(
             return references
         if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
             return references
-        wrong = [key for key in (*asked, *optional) if key in check.settings and key not in left_out] or asked
+        wrong = [key for key in (*asked, *optional) if key in check.settings and key not in left_out]
+        wrong = wrong or list(asked or optional)
         again = f"Enter the {' and the '.join(wrong)} again? ({otherwise})"
         if not wrong or not ask_yes_or_no(again, hidden=True):
             setup.discard(setup.secrets.keys() - before.keys())
             return None
+        left_out -= set(wrong)
         for key in wrong:
-            del references[key]
+            references.pop(key, None)
             setup.discard({f"{name}.{key}"} & setup.secrets.keys())
 
 
@@ -320,9 +329,11 @@ def make_channel(setup: Setup, name: str, kind: str, references: Mapping[str, An
     return make(section.model_copy(update={"options": check_options(section, source)}))
 
 
-def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, Any]) -> ChannelCheck:
-    """Try the account at its platform, as `semel up` would."""
-    from semel.channels import ChannelError, kinds
+def _check_channel(
+    setup: Setup, name: str, kind: str, references: Mapping[str, Any], owners: Mapping[str, str]
+) -> ChannelCheck:
+    """Try the account at its platform, as `semel up` would. `owners`: the channel that has each account."""
+    from semel.channels import ChannelError, describe_shared_account, find_account, kinds
     from semel.faces.channel_check import CHECK_TIMEOUT_S, ChannelCheck, check_channel
     from semel.faces.config import ConfigError
 
@@ -331,6 +342,8 @@ def _check_channel(setup: Setup, name: str, kind: str, references: Mapping[str, 
     except (ConfigError, ChannelError) as error:
         problems = [line.removeprefix(f"{name}: [channels.{name}]").lstrip(" :") for line in str(error).splitlines()]
         return ChannelCheck("; ".join(problems), refused=True, settings=_name_settings(kind, problems))
+    if (account := find_account(channel)) in owners and account is not None:
+        return ChannelCheck(f"{describe_shared_account(owners[account], account)}: give this one another", refused=True)
     if not kinds()[kind].people:  # it has no account to try
         warning = getattr(getattr(channel, "settings", None), "warning", "")
         return ChannelCheck(f"it {warning}" if warning else "", refused=True)
