@@ -173,6 +173,18 @@ def test_an_account_that_another_channel_has_is_refused_before_anything_is_writt
     assert config(cli).read_text() == text
 
 
+def test_a_matrix_account_logs_in_by_a_password_or_by_a_token(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new account has a password; an access token must first be made."""
+    monkeypatch.setenv("MATRIX_PASSWORD", "secret")
+    place = ("channel", "add", "matrix", "--set", "homeserver=http://127.0.0.1:9")
+    told = cli(*place, rc=2).stderr
+    assert "--set user=... --set password=... (password: " in told and "--set token=... (token: " in told
+    account = ("--set", "user=@bot:example.org", "--set", "password=env:MATRIX_PASSWORD")
+    assert "`semel up` tries it again" in cli(*place, *account).stderr
+    options = load_config(config(cli)).gateway.channels["matrix"].options
+    assert (options["user"], options["password"], options.get("token")) == ("@bot:example.org", "secret", None)
+
+
 def test_a_webhook_asks_for_what_it_sends_and_receives_with(cli: Cli) -> None:
     with semel("channel", "add", "webhook", env=cli.env, cwd=cli.home) as terminal:
         terminal.expect("(step by step: semel docs channels)")
@@ -405,7 +417,8 @@ def test_the_docs_say_what_each_kind_asks_for_and_whether_its_test_message_is_re
     rows = {cells[1].strip().lower(): cells for cells in (line.split("|") for line in table.splitlines())}
     assert rows.keys() == QUESTIONS.keys() == OPTIONS.keys()
     for kind, cells in rows.items():
-        asked = [*QUESTIONS[kind], *(way.setting for way in WAYS.get(kind, ())), *OPTIONAL_QUESTIONS.get(kind, ())]
+        ways = [setting for way in WAYS.get(kind, ()) for setting in way.settings]
+        asked = [*QUESTIONS[kind], *ways, *OPTIONAL_QUESTIONS.get(kind, ())]
         assert re.findall(r"`(\w+)`", cells[2]) == asked, kind
         channel = make(ChannelSettings(name=kind, kind=kind, options=OPTIONS[kind]))
         assert cells[4].strip().startswith("read back" if channel.caps.finds else "confirmed"), kind

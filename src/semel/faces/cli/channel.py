@@ -44,7 +44,7 @@ EXAMPLE_ADDRESSES = {
     "matrix": "!room:example.org",
     "mattermost": "kd6aogbxmbgb9nmdrtjcxkr4sw of a channel",
     "xmpp": "ada@example.org",
-    "irc": "#semel, or a nick",
+    "irc": "#semel, or the account of a person",
     "email": "ada@example.org",
     "webhook": "builds",
 }

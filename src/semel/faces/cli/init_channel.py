@@ -41,7 +41,7 @@ QUESTIONS = {
     "discord": ("token",),
     "whatsapp": ("phone_number_id", "token", "app_secret", "verify_token"),
     "teams": ("app_id", "tenant", "client_secret"),
-    "matrix": ("homeserver", "token"),
+    "matrix": ("homeserver",),
     "mattermost": ("url", "token"),
     "xmpp": ("jid", "password"),
     "irc": ("server", "nick"),
@@ -55,20 +55,28 @@ OPTIONAL_QUESTIONS = {"irc": ("channels", "password"), "webhook": ("url", "secre
 
 
 class Way(NamedTuple):
-    """One of the ways in which a kind of channel gets its messages. `setting`: the one that this way alone needs."""
+    """One of the ways in which a kind of channel can be set up. `settings`: those that this way alone needs."""
 
     name: str
     remark: str
-    setting: str
+    settings: tuple[str, ...]
 
 
 WAYS = {
     "slack": (
-        Way("Socket Mode", "this machine need not be reachable; an app-level token, xapp-...", "app_token"),
-        Way("HTTP", "Slack posts to your public address with TLS; the app's signing secret", "signing_secret"),
-    )
+        Way("Socket Mode", "this machine need not be reachable; an app-level token, xapp-...", ("app_token",)),
+        Way("HTTP", "Slack posts to your public address with TLS; the app's signing secret", ("signing_secret",)),
+    ),
+    "matrix": (
+        Way("password", "the account's user id and its password", ("user", "password")),
+        Way("token", "an access token of a device that nothing else uses", ("token",)),
+    ),
 }
 """Kind of channel -> its ways, of which a person chooses one."""
+WAY_QUESTIONS = {
+    "slack": "How is Slack to reach this gateway?",
+    "matrix": "How does the bot's account log in?",
+}
 CHANNEL_REMARKS = {
     "telegram": "a bot of your own, made with @BotFather",
     "slack": "an app of your own in a workspace",
@@ -198,18 +206,23 @@ def configure_channel(
 
 
 def _choose_way(kind: str, options: Options) -> tuple[str, ...]:
-    """Return the setting of the way that is chosen, by an option or by a person; () if the kind has but one way."""
+    """Return the settings of the way that is chosen, by an option or by a person; () if the kind has but one way."""
     ways = WAYS.get(kind, ())
-    given = [way for way in ways if way.setting in options.settings]
+    given = [way for way in ways if options.settings.keys() & set(way.settings)]
     if len(given) > 1:
-        exit_wrong_usage(f"{kind} takes {' or '.join(f'--set {way.setting}' for way in ways)}, not both")
+        exit_wrong_usage(f"{kind} takes {' or '.join(map(_name_options, ways))}, not both")
     if not ways or given:
-        return tuple(way.setting for way in given)
+        return given[0].settings if given else ()
     if not options.asks:
-        needed = ", or ".join(f"--set {way.setting}=... ({way.name}: {way.remark})" for way in ways)
+        needed = ", or ".join(f"{_name_options(way, '=...')} ({way.name}: {way.remark})" for way in ways)
         exit_wrong_usage(f"{kind} needs {needed}")
-    chosen = ask_choice(f"How is {kind} to reach this gateway?", [Choice(way.name, way.remark) for way in ways])
-    return tuple(way.setting for way in ways if way.name == chosen)
+    chosen = ask_choice(WAY_QUESTIONS[kind], [Choice(way.name, way.remark) for way in ways])
+    return next(way.settings for way in ways if way.name == chosen)
+
+
+def _name_options(way: Way, value: str = "") -> str:
+    """Return the options that give a way's settings."""
+    return " ".join(f"--set {setting}{value}" for setting in way.settings)
 
 
 def _name_secret_files(setup: Setup, name: str) -> None:
