@@ -221,14 +221,13 @@ def _match_text(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | N
     """
     if request.shown_seq is not None or digest is None or caller.root is None:
         return _Match()
-    earlier = _list_earlier(tx, caller, request, digest)
-    if not earlier:
+    if not tx.exists("claim_of_text", root=caller.root, dest=request.dest, digest=digest):
         return _Match()
     original = echo.find_original(
         how=request.how,
         turn=caller.turn,
         attempt=caller.turn_how,
-        earlier=earlier,
+        earlier=_list_earlier(tx, caller, request, digest),
         boundaries=_read_boundaries(tx, caller),
         is_last_of_attempt=request.is_last_of_attempt,
     )
