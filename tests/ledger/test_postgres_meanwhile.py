@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -123,7 +122,7 @@ def test_a_text_is_recorded_in_a_session_that_is_being_added_at_a_destination_no
     one, other = ledgers
     if locks_everything:
         rule = locks.LOCKS[record_call]
-        monkeypatch.setitem(locks.LOCKS, record_call, lambda *args: replace(rule(*args), everything=True))
+        monkeypatch.setitem(locks.LOCKS, record_call, lambda *args: rule(*args)._replace(everything=True))
     begin_turn(one, hear_message(one, "job", None), b"token")
     sender = Thread(target=lambda: send(one, b"token", home, "a report"))
 
@@ -147,7 +146,7 @@ def test_a_destination_may_be_named_twice_by_who_locks_everything(
     begin_turn(one, hear_message(one, "job", None), b"token")
     rule = locks.LOCKS[record_call]
     twice = {"everything": True, "homes": ("mail:2", "mail:2")}
-    monkeypatch.setitem(locks.LOCKS, record_call, lambda *args: replace(rule(*args), **twice))
+    monkeypatch.setitem(locks.LOCKS, record_call, lambda *args: rule(*args)._replace(**twice))
     send(one, b"token", "mail:2", "a report")
     assert [departure.channel for departure in one.depart(CAPACITIES).sends] == ["mail"]
 

@@ -17,9 +17,10 @@ did not belong to it. Then it does not write to that session (`held_sessions`), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
 
 from semel.ledger import file_objects, file_pieces, people
 from semel.ledger.admin import age_out, erase, import_growth, import_session
@@ -53,8 +54,7 @@ from semel.ledger.turns import (
 )
 
 
-@dataclass(frozen=True)
-class Locks:
+class Locks(NamedTuple):
     """What a transaction locks.
 
     `ids`, `keys`: sessions, with all that share a home with one of them. `homes`: destinations, with the sessions whose
@@ -160,23 +160,15 @@ def join(several: Sequence[Locks]) -> Locks:
     """Return what transactions lock that become one."""
     if len(several) == 1:
         return several[0]
-    return Locks(
-        ids=tuple({id for locks in several for id in locks.ids}),
-        keys=tuple({key for locks in several for key in locks.keys}),
-        homes=tuple({home for locks in several for home in locks.homes}),
-        find=tuple(question for locks in several for question in locks.find),
-        find_homes=tuple(question for locks in several for question in locks.find_homes),
-        ledger=any(locks.ledger for locks in several),
-        everything=any(locks.everything for locks in several),
-        is_apart=any(locks.is_apart for locks in several),
-    )
+    fields: Iterable[Any] = zip(*several, strict=True)
+    return Locks._make(any(values) if isinstance(values[0], bool) else tuple(chain(*values)) for values in fields)
 
 
 def widen(locks: Locks, sessions: Collection[int]) -> Locks:
     """Return `locks` with more sessions, which a transaction was to write to. If they are many: with all."""
     if len(sessions) > MAX_WIDENED:
-        return replace(locks, everything=True)
-    return replace(locks, ids=(*locks.ids, *sorted(sessions)))
+        return locks._replace(everything=True)
+    return locks._replace(ids=(*locks.ids, *sorted(sessions)))
 
 
 # ---------------------------------------------------------------- rules
@@ -225,7 +217,7 @@ def _ends_requests(session: int, *_: Any) -> Locks:
 
 def _begin(session: int, *rest: Any) -> Locks:
     is_limited = any(_is_limited(value) for value in rest if isinstance(value, limits.LimitPolicy))
-    return replace(_ends_requests(session), ledger=is_limited, is_apart=is_limited)
+    return _ends_requests(session)._replace(ledger=is_limited, is_apart=is_limited)
 
 
 def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *rest: Any) -> Locks:
@@ -233,7 +225,7 @@ def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *rest: Any) -> Locks:
     locks = _ends_requests(fence.session) if any(map(turn_ops.is_over, ops)) else _session(fence.session)
     reports = [getattr(value, "usage", value) for value in rest]
     is_limited = any(_is_limited(report.policy) for report in reports if isinstance(report, limits.UsageReport))
-    return replace(locks, homes=tuple(sorted(dests)), is_apart=is_limited)
+    return locks._replace(homes=tuple(sorted(dests)), is_apart=is_limited)
 
 
 def _addressees(targets: Any, start: hear.IdleStart | None = None, **more: Any) -> Locks:
