@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from semel.ledger.postgres import gathered
@@ -30,6 +31,7 @@ _COLUMNS = SessionRow.__struct_fields__
 _PART_SESSION = OutgoingPart.__struct_fields__.index("session")
 _PART_DEST = OutgoingPart.__struct_fields__.index("dest")
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
+_get_saved = itemgetter(*_SAVED)
 _TABLES_OF_SESSIONS = frozenset(
     b"hearing command turn spawn entry item piece claim job holding erasure limited".split()
 )
@@ -87,9 +89,10 @@ class HeldSessions:
         row = self._rows.get(params["id"])
         if row is None:
             return None
-        before = {column: row[column] for column in _SAVED}
+        before = _get_saved(row)
         rows = step(row, params)
-        if changed := {column for column in _SAVED if row[column] != before[column]}:
+        if (after := _get_saved(row)) != before:
+            changed = {column for column, old, new in zip(_SAVED, before, after, strict=True) if old != new}
             self._unsaved.setdefault(row["id"], set()).update(changed)
         return rows
 
@@ -202,12 +205,7 @@ def _begin_again(row: SessionValues, params: Mapping[str, Any]) -> Rows:
 
 
 def _wake(row: SessionValues, params: Mapping[str, Any]) -> Rows:
-    row.update(wake_at=params["due"], wake_since=params["since"])
-    return []
-
-
-def _clear_wake(row: SessionValues, params: Mapping[str, Any]) -> Rows:
-    row.update(wake_at=None, wake_since=None)
+    row.update(wake_at=params.get("due"), wake_since=params.get("since"))
     return []
 
 
@@ -219,7 +217,7 @@ _STEPS: dict[str, Callable[[SessionValues, Mapping[str, Any]], Rows]] = {
     "session_idle": _idle,
     "session_begin_again": _begin_again,
     "session_wake": _wake,
-    "session_clear_wake": _clear_wake,
+    "session_clear_wake": _wake,
 }
 
 
