@@ -86,6 +86,26 @@ def test_the_shared_text_is_turned_mechanically(shared: str, postgres: str) -> N
     assert Statement("planted", translate(shared)).sql.decode() == postgres
 
 
+def test_what_travels_in_an_array_comes_back_as_it_was() -> None:
+    from semel.ledger.postgres.statements import Statement
+    from semel.ledger.postgres.wire import Connection
+
+    together = "SELECT * FROM unnest(CAST(:numbers AS bigint[]), CAST(:texts AS text[])) WITH ORDINALITY"
+    numbers = [1, None, -(2**63), 2**63 - 1, 0, True]
+    texts = ["None", None, 'a "b", {c}', "\\N\\", "", "NULL"]
+    connection = Connection(empty_database())
+    try:
+        rows = connection.read(Statement("together", together), {"numbers": numbers, "texts": [*texts]})
+        (number, text, _), *rest = connection.read(
+            Statement("again", together), {"numbers": numbers[:5], "texts": ["a\0b"]}
+        )
+    finally:
+        connection.close()
+    assert [(number, text) for number, text, _ in rows] == list(zip(numbers, texts, strict=True))
+    assert (number, text) == (1, "a\N{SYMBOL FOR NULL}b")
+    assert [(number, text) for number, text, _ in rest] == [(number, None) for number in numbers[1:5]]
+
+
 def test_the_engine_has_no_code_of_its_own_in_the_database() -> None:
     from importlib import resources
 

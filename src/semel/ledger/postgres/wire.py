@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import select
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 import psycopg
@@ -89,9 +89,10 @@ class Connection:
     def send(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Let a statement wait in the pipeline. It travels with the next one that is read."""
         values = [
-            params[name] if name == CONTENT else encode(params[name], is_json=name in JSON_COLUMNS)
+            None if (value := params[name]) is None else b"%d" % value if type(value) is int
+            else value if name == CONTENT else encode(value, is_json=name in JSON_COLUMNS)
             for name in statement.parameters
-        ]
+        ]  # fmt: skip
         try:
             if statement.key not in self._prepared:
                 self._pg.send_prepare(statement.key, statement.sql)
@@ -216,7 +217,7 @@ class Connection:
             elif isinstance(waiting, list):
                 waiting.append(result)
             if result is not None:
-                self._next_result()  # the end of this statement's results
+                self._pg.get_result()  # the end of this statement's results, which came with them
         if sync:
             self._next_result()
         if error is not None:
@@ -277,7 +278,7 @@ def encode(value: Any, *, is_json: bool = False) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return replace_nul(value, is_json=is_json).encode()
+        return (replace_nul(value, is_json=is_json) if is_json or "\0" in value else value).encode()
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, bytes):
@@ -285,7 +286,7 @@ def encode(value: Any, *, is_json: bool = False) -> bytes | None:
     if isinstance(value, float):
         return repr(value).encode()
     if isinstance(value, list):
-        return b"{" + b",".join(_encode_element(element) for element in value) + b"}"
+        return b"{%s}" % _encode_elements(value).encode()
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
@@ -299,14 +300,17 @@ def replace_nul(text: str, *, is_json: bool) -> str:
     return _NUL_ESCAPE.sub(rf"\1{NUL_SYMBOL}", text) if is_json and "\\u0000" in text else text
 
 
-def _encode_element(value: int | str | None) -> bytes:
-    """Return an element of an array (PostgreSQL documentation, "Array Input and Output Syntax")."""
-    if value is None:
-        return b"NULL"
-    if isinstance(value, int):
-        return b"%d" % value
-    text = value.replace("\0", NUL_SYMBOL).replace("\\", "\\\\").replace('"', '\\"')
-    return b'"' + text.encode() + b'"'
+def _encode_elements(values: list[Any]) -> str:
+    """Return the elements of an array (PostgreSQL documentation, "Array Input and Output Syntax")."""
+    if set(map(type, values)) <= {int, NoneType}:
+        return str(values)[1:-1].replace("None", "NULL")
+    return ",".join(map(_encode_element, values))
+
+
+def _encode_element(value: int | str | None) -> str:
+    if not isinstance(value, str):
+        return "NULL" if value is None else f"{value:d}"
+    return '"' + value.replace("\0", NUL_SYMBOL).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 _types = psycopg.adapters.types
