@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gateway_world import until
+from gateway_world import script, until
 from people_world import ADA, BOB, Chat
-from test_approvals_in_chats import KEY, TWO, asked, asking, request
+from test_approvals_in_chats import ASK, KEY, TWO, asked, asking, request
 from test_buttons import ask, edits, posted, until_edited
 
 from semel.gateway.ports import Incoming, Person
@@ -29,6 +29,13 @@ def make_reaction(post: Post, emoji: str, who: Person = ADA) -> Incoming:
 
 async def press_reaction(w: Chat, post: Post, emoji: str, who: Person = ADA, copies: int = 1) -> None:
     await w.chat.tell(make_reaction(post, emoji, who), copies=copies)
+
+
+async def until_edited_to(w: Chat, words: str) -> None:
+    async def there() -> bool:
+        return any(words in edit.text for edit in edits(w))
+
+    await until(there)
 
 
 def list_offered(w: Chat, post: Post) -> list[str]:
@@ -103,6 +110,61 @@ async def test_a_reaction_counts_that_comes_with_the_first_news_of_its_message(t
         await w.until_shown("tidy")
 
 
+async def test_where_an_account_has_one_reaction_the_text_names_the_emoji_and_none_is_ours(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts={**REACTING, "one_reaction": True}) as w:
+        told = await asked(w)
+        assert "\n1. ✅ " in told and "reacts with an option's emoji" in told
+        await press_reaction(w, posted(w, "asks for permission"), "✅")
+        await w.until_shown("tidy")
+        post = await ask(w, "Which colour?", "red", "deep blue")
+        assert post.text.endswith("\n\nTo answer, write, or react to it with an option's number (1️⃣ 2️⃣).")
+        await press_reaction(w, post, "2️⃣")
+        assert (await until_edited(w, 2)).text == f"{post.text}\n\ndeep blue, by ada"
+        assert not [each for each in w.chat.platform.log if each.kind == "react"]
+
+
+async def test_a_question_in_a_group_says_that_a_reaction_answers_it(tmp_path: Path) -> None:
+    async with Chat(tmp_path, facts=REACTING) as w:
+        step = script({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}})
+        await w.tell(step, room="room", group=True, mentioned=True)
+        how = "In the group, reply to this message to answer, or react to it with an option's number (1️⃣ 2️⃣)."
+        assert (await w.until_shown("Which?", "room")).endswith(f"\n\n{how}")
+
+
+async def test_a_reaction_to_the_placeholder_of_a_request_allows_nothing_and_its_person_is_told(tmp_path: Path) -> None:
+    facts = {**REACTING, "one_reaction": True, "deletes": True, "edits": True}
+    async with asking(tmp_path, facts=facts, own={"reserve": True}) as w:
+        w.chat.platform.retry_after = 0.2
+        w.chat.platform.always = lambda op: Fault.LIMIT if op.kind == "edit" else None
+        await w.tell(script(ASK))
+        await w.until_shown("…")
+        placeholder = w.chat.platform.log[0]
+        await press_reaction(w, placeholder, "✅")
+        assert (await request(w))["state"] == "open"
+        w.chat.platform.always = lambda op: None
+        await until_edited_to(w, "had not reached you here when your answer arrived")
+        assert (await request(w))["state"] == "open"
+        await press_reaction(w, placeholder, "✅")
+        await until_edited_to(w, "tidy")
+
+
+async def test_a_reaction_of_a_program_answers_nothing(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=REACTING) as w:
+        await asked(w)
+        await press_reaction(w, posted(w, "asks for permission"), "✅", replace(ADA, bot=True))
+        await w.tell("/deny")
+        await w.until_shown("left it")
+
+
+async def test_no_reaction_is_offered_where_it_is_not_certain_what_people_react_to(tmp_path: Path) -> None:
+    async with asking(tmp_path, facts=REACTING) as w:
+        w.chat.can_press = lambda address: False  # type: ignore[attr-defined]
+        assert "react" not in await asked(w)
+        await press_reaction(w, posted(w, "asks for permission"), "✅")
+        await w.tell("/deny")
+        await w.until_shown("left it")
+
+
 async def test_a_question_is_answered_by_the_first_number_that_somebody_presses(tmp_path: Path) -> None:
     async with Chat(tmp_path, facts=REACTING) as w:
         post = await ask(w, "Which colour?", "red", "deep blue")
@@ -145,7 +207,7 @@ async def test_an_answer_that_is_reported_again_after_its_session_was_deleted_st
         await w.gateway.delete(KEY)
 
         async def erased() -> bool:
-            return not await w.gateway.record.read(buttons.find_answer, "chat", KEY, str(answer.of), None, answer.text)
+            return not await w.gateway.record.read(buttons.find_answer, "chat:dm", KEY, str(answer.of), None, answer.text)
 
         await until(erased)
         await w.chat.tell(approval, answer)

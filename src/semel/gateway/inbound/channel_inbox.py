@@ -174,13 +174,15 @@ class ChannelInbox:
         Return None for a repeat of an answer whose request was erased: only its key is known (Law 1). The message that
         it is a reaction to may be known only from an echo before it in this batch. Raises LedgerError.
         """
-        if not self._button_reactions or event.kind != "reaction" or event.removed or not event.of:
+        is_person = event.sender is not None and not event.sender.bot
+        if not self._button_reactions or not is_person or event.kind != "reaction" or event.removed or not event.of:
             return event
         echoes = (item for item in batch.items if isinstance(item, rows.OwnMessageReport) and item.id == event.of)
         echo = next(echoes, None)
         key = echo.key if echo is not None else None
         session = self._session_key(event)
-        answer = await self._inbox.record.read(buttons.find_answer, self._channel, session, event.of, key, event.text)
+        dest = f"{self._channel}:{event.address}"
+        answer = await self._inbox.record.read(buttons.find_answer, dest, session, event.of, key, event.text)
         if answer == "" and await self._was_press(event, event.of):
             return None
         if not answer:

@@ -197,12 +197,15 @@ class Destinations:
     def is_answered_by_reactions(self, dest: str | None, session: str) -> bool:
         """Return whether a reaction answers a request or question of this session at `dest`.
 
-        It does not if what people do there reaches another session.
+        It does not if what people do there reaches another session, or if it is not certain what they react to.
         """
         name, _, address = (dest or "").partition(":")
         channel = self.channels.get(name)
         is_own = session.endswith(f":{name}:{escape_address(address)}")
-        return channel is not None and is_own and channel.caps.button_reactions and channel.caps.reactions
+        if channel is None or not is_own or not channel.caps.button_reactions or not channel.caps.reactions:
+            return False
+        can_press = getattr(channel, "can_press", None)
+        return can_press is None or bool(can_press(address))
 
     def legs_with_buttons(
         self,
@@ -221,7 +224,9 @@ class Destinations:
         legs = self.cut_legs(dest, session, text)
         if emoji:
             answers = [str(button["answer"]) for button in buttons]
-            return with_reactions(legs, list(zip(emoji, answers, strict=True)), are_taken_away=are_taken_away)
+            offered = list(zip(emoji, answers, strict=True))
+            is_shown = channel is not None and not channel.caps.one_reaction
+            return with_reactions(legs, offered, is_shown=is_shown, are_taken_away=are_taken_away)
         if channel is not None and channel.caps.button_reactions:
             return legs
         return with_buttons(legs, [dict(button) for button in buttons], are_taken_away=are_taken_away)

@@ -63,6 +63,9 @@ class Caps:
     button_reactions: bool = False
     """Whether a reaction is a button: the gateway reacts to a request with an emoji for each answer, and a person's
     reaction with one of these is a press. The channel only sends and reports reactions, and gets no `Op.buttons`."""
+    one_reaction: bool = False
+    """Whether an account can have only one reaction on a message. The gateway then puts none of its own under a request
+    or a question: the text names the emoji, and people choose one."""
     account_refusals: tuple[str, ...] = ()
     """The reasons of `NotSent` that say that the platform refuses the account. A restart may bring a corrected one, so
     parts that wait after such a refusal are then tried at once."""
@@ -357,14 +360,15 @@ class Inbox(Protocol):
 class Channel(Protocol):
     """A channel adapter: three methods and its capabilities.
 
-    Four more methods are optional. `async def check(self) -> None` is called by `semel channel add` once the platform
+    Five more methods are optional. `async def check(self) -> None` is called by `semel channel add` once the platform
     has accepted the account: it raises Denied or Offline for what `run` does not find out before its call of
     `Inbox.cursor`, such as a server for sending that refuses the login. `async def typing(self, address: str) ->
     None`, announced by `caps.typing`, shows a typing indicator for some seconds; the gateway calls it repeatedly, and
     it may fail. `async def receive(self, inbox, headers, body) -> tuple[int, Json]` handles a platform's HTTP request
     and returns (status, response body). `def knows_token(self, token: str) -> bool` returns whether a platform that
     asks for confirmation of the address (`GET /v1/hooks/NAME?hub.mode=subscribe&hub.verify_token=...`) shows the right
-    token.
+    token. `def can_press(self, address: str) -> bool`, with `caps.button_reactions`, returns whether the platform
+    proves there which message a reaction is to; without this method, it does so everywhere.
     """
 
     name: str

@@ -79,7 +79,7 @@ class ToolRequest:
         return text
 
 
-REPLY_IN_GROUP = "In the group, reply to this message to answer."
+REPLY_IN_GROUP = "In the group, reply to this message to answer"
 
 
 def make_refusal(reason: str) -> Json:
@@ -295,14 +295,14 @@ class ToolCallHandler:
         question = call.visible_text("question")
         options = [str(o) for o in call.arguments.get("options") or []]
         text = question if not options else question + "\n" + "\n".join(f"{n}. {o}" for n, o in enumerate(options, 1))
-        running = self.find_run(call.caller.session)
-        if running is not None and running.begun.is_home_group:
-            text = f"{text}\n\n{REPLY_IN_GROUP}"
         more = {"kind": "ask", "options": options}
         place = self._place(call, None)
         buttons = _list_buttons(options)
         are_reactions = self.places.is_answered_by_reactions(place.dest, call.caller.key)
         emoji = choose_for_question(buttons) if are_reactions else ()
+        running = self.find_run(call.caller.session)
+        if how := _say_how_to_answer(emoji, running is not None and running.begun.is_home_group):
+            text = f"{text}\n\n{how}"
         legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, buttons, emoji)
         return replace(self._say(call, text, place, kind="ask", more=more), legs=legs), None
 
@@ -328,6 +328,17 @@ def _list_buttons(options: Sequence[str]) -> list[Json]:
     if not fit or len(options) > MAX_BUTTONS:
         return []
     return [{"label": squeeze_to_line(option), "answer": option} for option in options]
+
+
+def _say_how_to_answer(emoji: Sequence[str], is_group: bool) -> str:
+    """Return a sentence on how people answer a question; "" if that needs none.
+
+    `emoji`: the reactions that stand for its options. `is_group`: only what is addressed to the agent reaches it.
+    """
+    if not emoji:
+        return f"{REPLY_IN_GROUP}." if is_group else ""
+    reaction = f"react to it with an option's number ({' '.join(emoji)})"
+    return f"{REPLY_IN_GROUP}, or {reaction}." if is_group else f"To answer, write, or {reaction}."
 
 
 def _read_token(params: Json) -> bytes:

@@ -7,7 +7,8 @@ does not say in a notice, in the answer to a command or in the item; so its fail
 
 Where reactions are the buttons (`Caps.button_reactions`), the operation of the leg has `offered`: pairs of an emoji and
 its answer. Once the message is queued, `queue_reactions` queues our own reactions behind it, as parts of a quiet claim,
-too.
+too; but not where an account can have only one reaction on a message (`Caps.one_reaction`): such an operation has
+`named`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from semel.law import permission_questions as law
 from semel.law.answer_emoji import is_same_emoji
-from semel.ledger.delivery import parts
+from semel.ledger.delivery import parts, reservations
 from semel.ledger.storage.rows import AddedClaim, ClaimKind, ClaimRow, EntryRow, ItemRow, OutgoingPart, PartRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, part_requests
@@ -44,13 +45,15 @@ def with_buttons(
 
 
 def with_reactions(
-    legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, are_taken_away: bool = False
+    legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, is_shown: bool = True, are_taken_away: bool = False
 ) -> tuple[Leg, ...]:
     """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `queue_reactions`).
 
-    `are_taken_away`: the message is edited once they are of no use. Our reactions stay.
+    `is_shown`: reactions of ours show them; otherwise only the text names them. `are_taken_away`: the message is edited
+    once they are of no use. Our reactions stay.
     """
-    return _with_fields(legs, {"offered": [list(pair) for pair in offered]}, are_taken_away)
+    named = {} if is_shown else {"named": True}
+    return _with_fields(legs, {"offered": [list(pair) for pair in offered], **named}, are_taken_away)
 
 
 def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bool) -> tuple[Leg, ...]:
@@ -81,12 +84,12 @@ def queue_reactions(tx: Tx, part: PartRow) -> None:
 
     The reactions say nothing that the message does not say, so their failure causes no notice.
     """
-    offered = entries.load(part.op).get("offered")
-    if offered is None:
+    op = entries.load(part.op)
+    if "offered" not in op or "named" in op:
         return
     posted = parts.get(tx, part.id)
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
-    for n, (emoji, _) in enumerate(offered):
+    for n, (emoji, _) in enumerate(op["offered"]):
         _queue_part(tx, posted, claim, n, {"kind": "react", "text": emoji, "target_part": posted.id})
 
 
@@ -98,17 +101,15 @@ def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
     return asking is None or part_requests.is_over(tx, asking.claim)
 
 
-def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
+def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
     """Return the answer for which a reaction to a message of ours stands; None if the message does not offer it.
 
     Return "" if the content of the message was erased, so that it is not known any more.
     `session`: the key of the session in which the reaction is heard: only its own messages count. `message`: the
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
     """
-    id = tx.value(int, "part_of_receipt", receipt=message, channel=channel)
-    if id is None and key is not None:
-        id = tx.value(int, "part_by_key", key=key)
-    posted = tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
+    channel = dest.partition(":")[0]
+    posted = _find_posted(tx, channel, message, key) or _find_being_filled(tx, dest, message)
     if posted is None or (posted.channel, posted.session_key) != (channel, session):
         return None
     op = entries.load(posted.op)
@@ -117,6 +118,24 @@ def find_answer(tx: Tx, channel: str, session: str, message: str, key: str | Non
     if "target_part" in op:  # an edit may have the receipt of what it edits
         op = entries.load(parts.get(tx, op["target_part"]).op)
     return next((answer for offered, answer in op.get("offered", ()) if is_same_emoji(offered, emoji)), None)
+
+
+def _find_posted(tx: Tx, channel: str, message: str, key: str | None) -> OutgoingPart | None:
+    id = tx.value(int, "part_of_receipt", receipt=message, channel=channel)
+    if id is None and key is not None:
+        id = tx.value(int, "part_by_key", key=key)
+    return tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
+
+
+def _find_being_filled(tx: Tx, dest: str, message: str) -> OutgoingPart | None:
+    """Return the part whose place this message reserves, while it is not confirmed that its text has filled it.
+
+    A press of an option is then a command that comes too early, and its person is told so (Law 13).
+    """
+    head = parts.find_head(tx, dest)
+    part = tx.one(OutgoingPart, "part_get", id=head.id) if head is not None else None
+    is_filled = part is not None and reservations.find_reserved_message(entries.load(part.op)) == message
+    return part if is_filled else None
 
 
 def keep_buttons(tx: Tx, claim: ClaimRow, op: dict[str, Any]) -> dict[str, Any]:
