@@ -53,6 +53,24 @@ async def test_a_request_in_a_thread_is_answered_there_by_typing(tmp_path: Path)
         assert (await shown(house, house.room, "tidy"))["root_id"] == root
 
 
+async def test_a_reaction_in_a_thread_answers_a_request_once_though_the_answer_about_its_post_was_lost(
+    tmp_path: Path,
+) -> None:
+    async with server(tmp_path) as (world, house):
+        house.double.fail("POST /posts", "drop", after=True)
+        root = house.double.write(house.room, house.ann, f"@semel {script(ASK)}")
+        asked = await shown(house, house.room, "1. ✅ Allow once")
+        house.double.react(asked["id"], house.bob, "white_check_mark")
+        house.double.react(asked["id"], house.ann, "white_check_mark")
+        assert (await shown(house, house.room, "tidy"))["root_id"] == root
+        await shown(house, house.room, "\n\nAllow once, by ann")
+        await world.sent()
+        offered = [row["body"]["emoji_name"] for row in house.double.asked("POST /reactions")]
+        assert offered == ["white_check_mark", "large_blue_circle", "x"][: len(offered)]
+        house.double.react(asked["id"], house.ann, "x")
+        await shown(house, house.room, "gone: Allow once, by ann")
+
+
 async def test_an_answer_that_streams_is_one_post_that_grows(tmp_path: Path) -> None:
     async with server(tmp_path, stream=True) as (world, house):
         house.double.write(house.direct, house.ann, script("Once upon a time.", {"sleep": 0.1}, " The end."))

@@ -84,6 +84,16 @@ async def test_edits_deletions_and_reactions_are_heard(there: MattermostHouse) -
     assert {event.address for event in events} == {there.room}
 
 
+async def test_a_reaction_to_an_old_post_is_heard_in_its_thread(there: MattermostHouse) -> None:
+    root = there.double.write(there.room, there.ann, "@semel look")
+    ours = there.double.add_post(there.room, BOT, {"message": "Which?", "root_id": root})["id"]
+    there.double.advance(10)
+    await there.online()  # begins at the present
+    there.double.react(ours, there.ann, "two")
+    (event,) = await there.hear(1)
+    assert (event.address, event.of, event.text) == (f"{there.room}:thread-{root}", ours, "2️⃣")
+
+
 async def test_what_nobody_wrote_and_what_the_bot_wrote_is_no_message(there: MattermostHouse) -> None:
     await there.online()
     there.double.write(there.room, there.ann, "ann joined", type="system_join_channel")

@@ -26,11 +26,13 @@ hourglass_flowing_sand ⏳ stopwatch ⏱ alarm_clock ⏰ calendar 📆 memo 📝
 lock 🔒 key 🔑 mag 🔍 bulb 💡 bug 🐛 wrench 🔧 hammer 🔨 gear ⚙ package 📦 email 📧 bell 🔔 loudspeaker 📢
 speech_balloon 💬 arrow_up ⬆ arrow_down ⬇ arrow_right ➡ arrow_left ⬅ repeat 🔁 construction 🚧
 rotating_light 🚨 red_circle 🔴 large_green_circle 🟢 large_yellow_circle 🟡 large_blue_circle 🔵
-snowflake ❄ sunny ☀ snowman ⛄ christmas_tree 🎄 santa 🎅 new_moon_with_face 🌚 moyai 🗿 cool 🆒 cupid 💘
-pill 💊 poop 💩 hankey 💩 middle_finger 🖕 lips 💋 nail_care 💅 sleepy 😪
+large_purple_circle 🟣 large_orange_circle 🟠 large_brown_circle 🟤 white_circle ⚪ black_circle ⚫
+large_orange_diamond 🔶 large_blue_diamond 🔷 one 1️⃣ two 2️⃣ three 3️⃣ four 4️⃣ five 5️⃣ six 6️⃣ seven 7️⃣
+eight 8️⃣ nine 9️⃣ keycap_ten 🔟 snowflake ❄ sunny ☀ snowman ⛄ christmas_tree 🎄 santa 🎅 new_moon_with_face 🌚
+moyai 🗿 cool 🆒 cupid 💘 pill 💊 poop 💩 hankey 💩 middle_finger 🖕 lips 💋 nail_care 💅 sleepy 😪
 """
 _CHARACTERS = dict(zip(_TABLE.split()[::2], _TABLE.split()[1::2], strict=True))
-_NAMES = {character: name for name, character in reversed(_CHARACTERS.items())}
+_NAMES = {character.replace("\ufe0f", ""): name for name, character in reversed(_CHARACTERS.items())}
 _NAME = re.compile(r":?([a-z0-9_+'-]{1,100}):?")
 _TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 

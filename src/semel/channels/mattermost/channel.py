@@ -41,6 +41,8 @@ class MattermostChannel:
             reactions=True,
             typing=True,
             threads=True,
+            button_edits=True,
+            button_reactions=True,
             files=True,
             file_limit=settings.file_limit,
             empty_files=False,

@@ -9,7 +9,7 @@ from semel.channels.mattermost.receipts import TOKEN_REFUSED
 from semel.channels.mattermost.transport import MattermostApi, MattermostReply
 from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import Denied, NotSent, Offline, Person, Unknown
-from semel.text.json_types import Json, objects_in, text_at
+from semel.text.json_types import Json, object_at, objects_in, text_at
 
 _MAX_REMEMBERED = 5_000
 NO_SUCH_PATH = "api.context.404.app_error"
@@ -74,6 +74,16 @@ class MattermostDirectory:
                 return {}
             self._channels[id] = self._check(reply).data
         return self._channels[id]
+
+    async def find_post(self, id: str) -> Json:
+        """Return a post as the API describes it; {} if it cannot be looked up now. Raises Denied."""
+        try:
+            reply = await self._get(f"/posts/{id}")
+        except Offline:
+            return {}
+        if reply.status == 401:
+            self._check(reply)
+        return object_at(reply.data) if reply.ok else {}
 
     async def find_person(self, id: str) -> Person:
         """Return a person with their name, "" if it cannot be looked up now."""

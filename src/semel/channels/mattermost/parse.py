@@ -151,12 +151,23 @@ class MattermostParser:
         info = await self._directory.find_channel(channel)
         at = reaction.get("create_at")
         incoming = Incoming(
-            "reaction", f"{post}#r{number}", self._addresses.get(post, channel),
+            "reaction", f"{post}#r{number}", await self._find_address(post, channel),
             await self._directory.find_person(user), to_character(str(reaction["emoji_name"])),
             at=at / 1000 if isinstance(at, int) else 0.0, of=post, group=info.get("type") != DIRECT,
             removed=is_removed, title=_title(info),
         )  # fmt: skip
         return [MattermostDraft(incoming)]
+
+    async def _find_address(self, id: str, channel: str) -> str:
+        """Return the conversation of a post: a reaction does not name its thread. Raises Denied."""
+        if id not in self._addresses:
+            post = await self._directory.find_post(id)
+            if post.get("id") != id or post.get("channel_id") != channel:
+                return channel
+            is_ours = post.get("user_id") == self._us.user
+            is_addressed = not is_ours and (self._take_mention(_read_text(post))[1] or id in self._cursor.threads)
+            self._addresses[id] = str(self._place(post, is_addressed))
+        return self._addresses[id]
 
     async def _parse_old(self, post: Json, since_ms: int) -> list[MattermostDraft]:
         if post.get("delete_at"):
