@@ -207,7 +207,9 @@ async def test_an_answer_that_is_reported_again_after_its_session_was_deleted_st
         await w.gateway.delete(KEY)
 
         async def erased() -> bool:
-            return not await w.gateway.record.read(buttons.find_answer, "chat:dm", KEY, str(answer.of), None, answer.text)
+            return not await w.gateway.record.read(
+                buttons.find_answer, "chat:dm", KEY, str(answer.of), None, answer.text
+            )
 
         await until(erased)
         await w.chat.tell(approval, answer)

@@ -62,6 +62,23 @@ async def test_people_talk_to_an_agent_and_approve_what_it_asks(
         assert double.typing
 
 
+async def test_a_reaction_answers_a_request_in_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with account(tmp_path, monkeypatch) as (world, house):
+        double = house.double
+        double.write(house.bob, f"\ufffc {script(ASK)}", house.room, mentions=[double.mention(ACCOUNT_ID, 0)])
+        await until(lambda: any("1. ✅ Allow once" in text for text in double.texts(house.room)))
+        await world.sent()
+        [asked] = double.shown(house.room)
+        double.react(house.bob, ACCOUNT_ID, asked.time, "✅", house.room)
+        await until(lambda: any("/approve: " in text for text in double.texts(house.room)))
+        double.react(house.ann, ACCOUNT_ID, asked.time, "✅", house.room)
+        await until(lambda: "tidy" in double.texts(house.room))
+        await until(lambda: asked.text.endswith("\n\nAllow once, by ann"))
+        double.react(house.ann, ACCOUNT_ID, asked.edits[-1], "❌", house.room)  # apps may name the last edit
+        await until(lambda: any("gone: Allow once, by ann" in text for text in double.texts(house.room)))
+        assert not asked.reactions
+
+
 @pytest.mark.channels
 async def test_a_message_whose_answer_is_lost_is_held_if_no_place_is_reserved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
