@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from gateway_world import World, script, until
 from prosody import XmppUser
 from xmpp_house import House, element, reactions, room_id, shown
 
 from semel.gateway.ports import Answers, NotSent, Receipt, Rejected
+from semel.gateway.settings import ChannelSettings, PersonSettings
+
+
+async def shown_with(user: XmppUser, words: str) -> Any:
+    """The live message with these words, once it came."""
+    await user.wait(lambda: any(words in text for text in user.texts), 60.0)
+    return next(each for each in user.messages if words in each["body"])
+
 
 pytestmark = pytest.mark.channels
 OWNER = "{http://jabber.org/protocol/muc#owner}query"
@@ -94,6 +104,45 @@ async def test_people_keep_their_address_in_a_room_that_shows_it(house: House) -
             live, gone = await house.heard("message", 2)
         assert live.sender is not None and live.sender.id == house.jid("alice")
         assert gone.sender is not None and gone.sender.id == house.jid("bob"), "out of the archive"
+
+
+async def test_who_may_answer_approves_by_a_reaction_in_a_room(house: House, tmp_path: Path) -> None:
+    room, nick, channel = house.room, house.names["bot"], house.in_room()
+
+    async def is_in_the_room() -> bool:
+        return channel.can_press(room)
+
+    owner = PersonSettings(name="alice", role="owner", accounts=(f"jabber:{house.jid('alice')}",))
+    member = PersonSettings(name="bob", role="member", accounts=(f"jabber:{house.jid('bob')}",))
+    world = World(
+        tmp_path, channels={"jabber": channel}, people={"alice": owner, "bob": member},
+        channel_settings={"jabber": ChannelSettings(name="jabber", kind="xmpp")}, agent={"approvals": ("owner",)},
+    )  # fmt: skip
+    async with house.user("alice") as alice, house.user("bob") as bob:
+        await alice.join(room, "alice")
+        await configure(alice, room, whois="anyone")
+        await bob.join(room, "bob")
+        async with world:
+            await until(is_in_the_room)
+            ask = {"permission": "rm -r build", "allowed": ["tidy"], "denied": ["left it"]}
+            await bob.say(room, f"{nick}: {script(ask)}", group=True)
+            asked = await shown_with(alice, "1. ✅ Allow once")
+            press = [reactions(room_id(asked, room), "✅"), element("urn:xmpp:hints", "store")]
+            await bob.say(room, "", group=True, append=press)
+            await shown_with(alice, "/approve: ")
+            await alice.say(room, "", group=True, append=press)
+            await shown_with(alice, "Allow once, by alice: rm -r build")
+            await shown(alice, "tidy")
+
+
+async def test_in_a_room_that_gives_messages_no_id_no_reaction_is_offered(house: House) -> None:
+    channel = house.in_room()
+    assert channel.can_press(house.jid("alice"))
+    assert not channel.can_press(house.room), "it is not known yet what the room gives"
+    async with house.running(channel):
+        assert channel.can_press(house.room)
+        channel._sender.membership.rooms[house.room].archived = False  # type: ignore[union-attr]
+        assert not channel.can_press(house.room)
 
 
 async def test_people_keep_one_id_in_a_room_that_hides_addresses(house: House) -> None:

@@ -44,6 +44,7 @@ class XmppChannel:
             reactions=True,
             typing=True,
             threads=True,
+            button_reactions=True,
             files=True,
             dialect="xep-0393",
         )
@@ -89,6 +90,17 @@ class XmppChannel:
                 return await sender.find(op, since)
         except (Offline, Denied) as no:
             raise Unknown(str(no)) from None
+
+    def can_press(self, address: str) -> bool:
+        """Return whether a reaction there names its message beyond doubt.
+
+        In a room it names the id that the room gave the message. Where a room gives none, whoever is in it could send
+        another message with the id of ours.
+        """
+        if address not in self.settings.rooms:
+            return True
+        sender = self._live()
+        return sender is not None and sender.membership.rooms[address].archived
 
     async def typing(self, address: str) -> None:
         """Show the typing state, if `run` is connected and, for a room, inside it."""

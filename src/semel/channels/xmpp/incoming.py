@@ -117,17 +117,21 @@ class StanzaTranslator:
         assert note.sender is not None
         if not note.ref:
             return []
+        is_new = False  # whether it may be a part that the ledger does not know as sent: an archive shows ours before
         if note.group:
             of = f"{note.address}/{note.ref}"
         else:
-            of = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref) or note.ref
+            known = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
+            of = known or note.ref
+            is_new = known is None or (of == note.ref and not self.lookup.session.settings.archive)
         now = tuple(emoji for emoji in note.emojis if len(emoji) <= MAX_REACTION_CHARS)
         before = self.lookup.message_ids.replace_reactions(note.address, of, note.sender.id, now)
         changed = [(emoji, False) for emoji in now if emoji not in (before or ())]
         changed += [(emoji, True) for emoji in (before or ()) if emoji not in now]
         if before is None and not now:
             changed = [("", True)]  # removed reactions that we never saw
-        return [
+        report = [Incoming("echo", of, note.address, at=at, of=of)] if changed and is_new else []
+        return report + [
             Incoming(
                 "reaction", f"{key}#{n}", note.address, note.sender, emoji, at, of, note.group, removed=removed
             )
