@@ -9,7 +9,7 @@ from discord_house import ANN, BOB, DiscordHouse, discord
 
 from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, FileGone
-from semel.gateway.ports import Answers, Kept, Missing, NotSent, Person, Rejected
+from semel.gateway.ports import Answers, Button, Kept, Missing, NotSent, Person, Rejected
 from semel.testing.discord import BOT, TOKEN
 
 
@@ -226,6 +226,28 @@ async def test_a_mention_where_no_thread_can_be_opened_is_answered_in_its_channe
         house.double.write(house.room, ANN, f"<@{BOT}> hello")
         [message] = await house.hear(1)
         assert message.address == house.room
+
+
+async def test_without_the_right_to_open_threads_a_mention_is_answered_in_its_channel(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with discord(tmp_path, threads="open") as house:
+        await house.online()
+        house.double.fail("POST */threads", "403", code=50013, times=None)
+        id = house.double.write(house.room, ANN, f"<@{BOT}> prune the roses, please")
+        [message] = await house.hear(1)
+        op = house.op("Shall I?", to=message.address, buttons=(Button("Yes", "/approve 1", "allow"),))
+        receipt = await house.channel.send(op)
+        await house.channel.send(house.op("Well?", to=message.address))
+        assert house.double.texts(house.room) == ["Shall I?", "Well?"] and id not in house.double.channels
+        assert caplog.text.count("give the bot's role Create Public Threads") == 1
+        house.double.press(house.room, ANN, receipt.id.partition("/")[2], "/approve 1")
+        press = next(
+            event for event in await house.heard_next("after") if event.of == receipt.id and event.kind != "echo"
+        )
+        assert (press.text, press.address) == ("/approve 1", message.address)
+        await house.restart(threads="open")
+        assert await house.channel.find(op, house.double.now() - 60) == receipt, "it is looked for there, too"
 
 
 # ---------------------------------------------------------------- what cannot be read

@@ -27,6 +27,7 @@ from semel.channels.discord.send import (
 )
 from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, DiscordReply
+from semel.channels.discord.unopened_threads import MISSING_ACCESS, MISSING_PERMISSIONS, UnopenedThreads
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent_map import RecentMap
 from semel.channels.uploads import limit_upload_time, read_file
@@ -78,7 +79,8 @@ class DiscordChannel:
             account_refusals=(TOKEN_REFUSED,),
         )
         self._api = DiscordApi(settings)
-        self._receiver = DiscordReceiver(name, settings, self._api)
+        self._unopened = UnopenedThreads()
+        self._receiver = DiscordReceiver(name, settings, self._api, self._unopened)
         self._direct: dict[str, str] = {}  # user id -> the channel of the direct conversation
         self._thread_keys = RecentMap[str, None](_MAX_REMEMBERED)  # keys of parts for which a thread was opened
         self._sent = RecentMap[str, str](_MAX_REMEMBERED)  # message id -> nonce, of messages with a receipt
@@ -98,11 +100,15 @@ class DiscordChannel:
         channel = await self._find_channel(place, op) if op.kind in ("post", "file") else ""
         reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
         if reply.status == 404 and reply.code == UNKNOWN_CHANNEL and self._can_open(place, op):
-            await self._open_thread(place, op)
-            self._thread_keys[op.key] = None
-            raise NotSent("a thread was opened for it; the next attempt goes there", 0)
+            if self._unopened.may_open(place.channel) and await self._open_thread(place, op):
+                self._thread_keys[op.key] = None
+                raise NotSent("a thread was opened for it; the next attempt goes there", 0)
+            channel = place.channel
+            reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
         receipt = receipt_of(op, reply)
         if op.kind in ("post", "file"):
+            if place.thread and channel == place.channel:
+                self._unopened.note_message(receipt.id.partition("/")[2], place)
             self._sent[receipt.id.partition("/")[2]] = make_nonce(op.key)
         return receipt
 
@@ -143,17 +149,21 @@ class DiscordChannel:
         is_new = op.kind in ("post", "file") and op.key not in self._thread_keys
         return self.settings.threads == "open" and bool(place.thread) and is_new
 
-    async def _open_thread(self, place: DiscordPlace, op: Op) -> None:
-        """Open a thread at the message whose id it has. Raises NotSent or Rejected."""
+    async def _open_thread(self, place: DiscordPlace, op: Op) -> bool:
+        """Open a thread at the message whose id it has. Return False if the bot may not. Raises NotSent or Rejected."""
         title = value_at(dict(op.answers.data), "title") if op.answers is not None else None
         name = one_line(str(title or ""), MAX_THREAD_NAME_CHARS) or "Semel"
         path = f"/channels/{place.channel}/messages/{place.thread}/threads"
         reply = await self._api.call("POST", path, {"name": name})
+        if reply.status == 403 and reply.code in (MISSING_PERMISSIONS, MISSING_ACCESS):
+            self._unopened.note_refusal(place.channel)
+            return False
         if reply.code != THREAD_EXISTS:
             try:
                 check_answer(reply)
             except Unknown as error:  # a message has one thread at most
                 raise NotSent(f"the thread could not be opened: {error}") from None
+        return True
 
     # ------------------------------------------------------------ look-up, typing
 
@@ -168,8 +178,15 @@ class DiscordChannel:
             raise Unknown(self._receiver.another_bot or "the channel has not been connected yet")
         if cursor is not None:
             known_nonces |= cursor.own
-        channel = await self._find_channel(_parse(op.address), op)
-        return await find_part(self._api, op, channel, self._receiver.bot, known_nonces, since)
+        place = _parse(op.address)
+        channels = [await self._find_channel(place, op)]
+        if place.thread and self.settings.threads == "open":  # where the bot may not open a thread, it went there
+            channels.append(place.channel)
+        for channel in channels:
+            receipt = await find_part(self._api, op, channel, self._receiver.bot, known_nonces, since)
+            if receipt is not None:
+                return receipt
+        return None
 
     async def typing(self, address: str) -> None:
         """Show the typing indicator for ten seconds. May raise; the indicator is best effort."""

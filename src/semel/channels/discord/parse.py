@@ -27,6 +27,7 @@ from typing import Any
 from semel.channels.discord.address import DiscordPlace, is_snowflake, message_id, time_of
 from semel.channels.discord.parse_text import describe_content, name_of, quote_replied, read_text
 from semel.channels.discord.places import Places
+from semel.channels.discord.unopened_threads import UnopenedThreads
 from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import Incoming, Person, press_key
 from semel.text.json_types import Json, object_at, objects_in, text_at, value_at
@@ -82,8 +83,9 @@ class DiscordDraft:
 class DispatchParser:
     """Parses the dispatches of one bot. `me`: its user id. `threads`, `content`: the settings of these names."""
 
-    def __init__(self, places: Places, threads: str, content: bool = True) -> None:
+    def __init__(self, places: Places, unopened: UnopenedThreads, threads: str, content: bool = True) -> None:
         self.me = ""
+        self._unopened = unopened
         self._places = places
         self._threads = threads
         self._content = content
@@ -167,7 +169,9 @@ class DispatchParser:
         text, named = read_text(message, self.me, self._places)
         words, files = describe_content(message), _list_files(message)
         channel, id = str(message["channel_id"]), str(message["id"])
-        place, thread = await self._place(channel, is_group, id, opens=named)
+        replied = _replied_id(message, channel)
+        answered = self._unopened.find_place((replied or "").partition("/")[2])
+        place, thread = (answered, "") if answered else await self._place(channel, is_group, id, opens=named)
         text = "\n".join(part for part in (text, words) if part)
         data: Json = {"group": True} if is_group else {}
         data |= {"title": text[:MAX_TITLE_CHARS]} if thread == "open" else {}
@@ -178,7 +182,7 @@ class DispatchParser:
             data["forwarded"] = "somebody"  # Discord does not name the author
         incoming = Incoming(
             kind, key, str(place), self._person(message), text, time_of(int(id)), group=is_group,
-            of=_replied_id(message, channel),
+            of=replied,
             mentioned=named or self._is_in_our_conversation(channel, message),
             title=self._places.title(channel), data=data,
         )  # fmt: skip
@@ -196,6 +200,8 @@ class DispatchParser:
 
         `opens`: whether the message may open a thread.
         """
+        if unopened := self._unopened.find_place(message):
+            return unopened, ""
         place = await self._places.place_of(channel, not is_group)
         if self._threads == "room" and place.thread:
             return DiscordPlace(place.channel), "room"

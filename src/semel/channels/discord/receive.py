@@ -31,6 +31,7 @@ from semel.channels.discord.places import Places
 from semel.channels.discord.receipts import TOKEN_REFUSED
 from semel.channels.discord.settings import DEFAULT_API, DiscordSettings
 from semel.channels.discord.transport import DiscordApi
+from semel.channels.discord.unopened_threads import UnopenedThreads
 from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Unknown
 from semel.text.json_types import Json, object_at, objects_in, text_at, value_at
 
@@ -84,7 +85,7 @@ class DiscordReceiver:
     `cursor`: where reading goes on; None until `run` has found that it is this bot's. The sending half reads it.
     """
 
-    def __init__(self, name: str, settings: DiscordSettings, api: DiscordApi) -> None:
+    def __init__(self, name: str, settings: DiscordSettings, api: DiscordApi, unopened: UnopenedThreads) -> None:
         self.bot = ""
         """The bot's user id; "" until Discord has named it."""
         self.cursor: DiscordCursor | None = None
@@ -93,6 +94,7 @@ class DiscordReceiver:
         self._name = name
         self._settings = settings
         self._api = api
+        self._unopened = unopened
         self._fetcher = DiscordFetcher(api, settings.fetch)
         self._failed_resumes = 0
         self._pace = IdentifyPace()
@@ -122,7 +124,7 @@ class DiscordReceiver:
         cursor.commands = await offer_commands(
             self._api, str(application["id"]), cursor.commands, self._settings.commands
         )
-        reading = _Reading(self._settings, self._api, self._fetcher, inbox, cursor, self._pace)
+        reading = _Reading(self._settings, self._api, self._unopened, self._fetcher, inbox, cursor, self._pace)
         try:
             await reading.run()
         except CannotConnect as error:
@@ -138,8 +140,8 @@ class _Reading:
     """One call of `run`: connections, one after the other, for as long as Discord only asks for a new one."""
 
     def __init__(
-        self, settings: DiscordSettings, api: DiscordApi, fetcher: DiscordFetcher, inbox: Inbox, cursor: DiscordCursor,
-        pace: IdentifyPace,
+        self, settings: DiscordSettings, api: DiscordApi, unopened: UnopenedThreads, fetcher: DiscordFetcher,
+        inbox: Inbox, cursor: DiscordCursor, pace: IdentifyPace,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._api = api
@@ -149,7 +151,7 @@ class _Reading:
         self._pace = pace
         self._places = Places(api)
         self._places.own_roles.update(cursor.roles)
-        self._parser = DispatchParser(self._places, settings.threads, settings.content)
+        self._parser = DispatchParser(self._places, unopened, settings.threads, settings.content)
         self._parser.me = cursor.bot
         self._desk = InteractionDesk(api)
         self._awaited: set[str] | None = None  # servers that READY named and that have not come; None before READY
