@@ -166,6 +166,14 @@ async def test_it_waits_as_long_as_the_platform_asks() -> None:
         assert status.state == "offline"
 
 
+async def test_a_refused_account_is_tried_again_as_soon_as_its_channel_says() -> None:
+    channel = Moody(Denied("the token was revoked", ["token"], 60.0))
+    async with kept(channel) as (clock, status, _):
+        assert (status.state, status.retry_at) == ("denied", clock.now() + 60_000)
+        await clock.advance(61)
+        assert status.state == "online"
+
+
 async def test_a_refused_account_is_tried_every_ten_minutes_and_stays_denied_meanwhile() -> None:
     channel = Moody(Denied("the token is wrong: set token"), Denied("still"))
     async with kept(channel) as (clock, status, _):

@@ -148,7 +148,7 @@ class ChannelSupervisor:
             await self.channel.run(self.inbox)
             return self._note_loss("its run() ended")
         except Denied as error:
-            return self._note_denial(str(error))
+            return self._note_denial(str(error), error.retry_after)
         except Offline as error:
             return self._note_loss(str(error), error.retry_after)
         except (LedgerError, StoreFailed) as error:
@@ -174,12 +174,14 @@ class ChannelSupervisor:
         log.log(level, "channel offline", channel=self.channel.name, why=reason, again_ms=wait_ms)
         return wait_ms
 
-    def _note_denial(self, reason: str) -> int:
+    def _note_denial(self, reason: str, retry_after: float | None = None) -> int:
         """Set the state to denied. Return the delay before the next run in ms."""
         reason = self._shown_error(reason) or "the platform refuses this account"
-        self.status.change("denied", reason, DENIED_RETRY_MS)
-        log.error("channel refused by its platform", channel=self.channel.name, why=reason, again_ms=DENIED_RETRY_MS)
-        return DENIED_RETRY_MS
+        wait_ms = DENIED_RETRY_MS if retry_after is None else round(retry_after * 1000)
+        level = logging.INFO if (self.status.state, self.status.error) == ("denied", reason) else logging.ERROR
+        self.status.change("denied", reason, wait_ms)
+        log.log(level, "channel refused by its platform", channel=self.channel.name, why=reason, again_ms=wait_ms)
+        return wait_ms
 
     def _note_crash(self, error: Exception) -> int:
         """Log a bug in the channel, and set the state to offline. Return the delay before the next run in ms.

@@ -173,14 +173,15 @@ class Offline(Exception):
 class Denied(Exception):
     """The platform refuses this account, for example because of a wrong token. The message says what to do.
 
-    The gateway calls `Channel.run` again after ten minutes; until then, the channel's status shows the message.
-    `settings`: the names of those that are refused, or of which one is. `semel channel add` asks for them again, and
-    for all if there are none.
+    The gateway calls `Channel.run` again after `retry_after` seconds, or after ten minutes; until then, the channel's
+    status shows the message. `settings`: the names of those that are refused, or of which one is. `semel channel add`
+    asks for them again, and for all if there are none.
     """
 
-    def __init__(self, why: str, settings: Sequence[str] = ()):
+    def __init__(self, why: str, settings: Sequence[str] = (), retry_after: float | None = None):
         super().__init__(why)
         self.settings = tuple(settings)
+        self.retry_after = retry_after
 
 
 class TooLarge(Exception):
