@@ -200,6 +200,21 @@ async def test_a_connection_that_the_server_no_longer_counts_as_logged_in_is_giv
     assert [event.text for event in there.inbox.events] == ["unheard"]
 
 
+@pytest.mark.parametrize("shows_archived", [True, False])
+async def test_what_was_written_before_its_channel_was_archived_is_heard_if_the_server_shows_it(
+    there: MattermostHouse, shows_archived: bool
+) -> None:
+    await there.online()
+    await there.stop()
+    there.double.shows_archived = shows_archived
+    there.double.write(there.room, there.ann, "@semel last words")
+    there.double.archive(there.room)
+    there.double.write(there.direct, there.ann, "and here")
+    await there.again()
+    events = await there.hear(1 + shows_archived)
+    assert {event.text for event in events} == {"and here"} | ({"last words"} if shows_archived else set())
+
+
 async def test_a_token_that_is_revoked_while_nothing_is_said_is_reported(
     there: MattermostHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,8 +223,9 @@ async def test_a_token_that_is_revoked_while_nothing_is_said_is_reported(
     there.double.token = "another0000000000000000000"
     with pytest.raises(Offline):
         await there.wait_for_failure()
-    with pytest.raises(Denied, match="does not accept this token"):
+    with pytest.raises(Denied, match="does not accept this token") as denied:
         await there.channel.run(there.inbox)
+    assert denied.value.retry_after == 60.0, "the account may be switched on again"
 
 
 async def test_a_first_run_begins_at_the_present(there: MattermostHouse) -> None:

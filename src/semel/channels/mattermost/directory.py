@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from semel.channels.mattermost.address import is_id
-from semel.channels.mattermost.receipts import TOKEN_REFUSED
+from semel.channels.mattermost.receipts import TOKEN_REFUSED, TOKEN_RETRY_DELAY_S
 from semel.channels.mattermost.transport import MattermostApi, MattermostReply
 from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import Denied, NotSent, Offline, Person, Unknown
@@ -14,8 +14,14 @@ from semel.text.json_types import Json, object_at, objects_in, text_at
 _MAX_REMEMBERED = 5_000
 NO_SUCH_PATH = "api.context.404.app_error"
 """The error of a server that does not know what it is asked for."""
+ARCHIVED = "api.user.view_archived_channels.get_posts_for_channel.app_error"
+"""The error of a server that shows nobody the posts of an archived channel (`ExperimentalViewArchivedChannels`)."""
 DIRECT = "D"
 """The type of a channel that is a direct message between two."""
+
+
+class ArchivedUnreadable(Offline):
+    """The posts of an archived channel cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,13 @@ class MattermostDirectory:
             "account needs the permission view_team, which members of a team have)"
         )
 
-    async def list_channels(self) -> list[str]:
-        """Return the ids of the channels that the bot is in, of all teams, with direct messages. Raises as `read`."""
-        reply = await self._get("/users/me/channels")
+    async def list_channels(self, since_ms: int | None = None) -> list[str]:
+        """Return the ids of the channels that the bot is in, of all teams, with direct messages. Raises as `read`.
+
+        `since_ms`: those that were archived since then are listed, too.
+        """
+        archived = "" if since_ms is None else f"?include_deleted=true&last_delete_at={since_ms}"
+        reply = await self._get(f"/users/me/channels{archived}")
         if reply.error_id == NO_SUCH_PATH:
             raise Offline("this server is too old: Semel needs Mattermost 6.1 or newer")
         if reply.status == 404 and reply.is_error:  # it is in none
@@ -64,7 +74,8 @@ class MattermostDirectory:
         channels = objects_in(self._check(reply).data)
         for channel in channels:
             self._channels[str(channel.get("id"))] = channel
-        return [str(channel["id"]) for channel in channels if is_id(channel.get("id")) and not channel.get("delete_at")]
+        ids = [str(channel["id"]) for channel in channels if is_id(channel.get("id"))]
+        return [id for id in ids if since_ms is not None or not self._channels[id].get("delete_at")]
 
     async def find_channel(self, id: str) -> Json:
         """Return a channel as the API describes it; {} if the bot may not see it. Raises Offline or Denied."""
@@ -115,7 +126,9 @@ class MattermostDirectory:
         if reply.ok:
             return reply
         if reply.status == 401 and reply.is_error:
-            raise Denied(TOKEN_REFUSED, ["token"])
+            raise Denied(TOKEN_REFUSED, ["token"], TOKEN_RETRY_DELAY_S)
+        if reply.error_id == ARCHIVED:
+            raise ArchivedUnreadable("Mattermost shows nobody what is in an archived channel")
         if not reply.is_error and 300 <= reply.status < 500 and reply.status != 429:
             raise Offline(f"what answers is not Mattermost (HTTP {reply.status}): check the setting `url`")
         raise Offline(f"Mattermost: {reply.describe()}", reply.retry_after)

@@ -8,12 +8,13 @@ from OVERLAP_MS before it, because posts do not come in the order of their times
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from semel.channels.mattermost.address import MattermostCursor
-from semel.channels.mattermost.directory import MattermostDirectory, MattermostIdentity
+from semel.channels.mattermost.directory import ArchivedUnreadable, MattermostDirectory, MattermostIdentity
 from semel.channels.mattermost.downloads import MattermostFetcher
 from semel.channels.mattermost.history import NotAPage, list_posts, read_page
 from semel.channels.mattermost.parse import MattermostDraft, MattermostParser
@@ -30,6 +31,8 @@ CLOCK_TOLERANCE_MS = 5_000
 MAX_EVENTS_PER_PUT = 200
 MAX_WAIT_S = 120.0
 """The longest wait for a rate limit while the history is read; a longer one ends the run."""
+
+_log = logging.getLogger("semel.mattermost")
 
 
 class MattermostReceiver:
@@ -125,8 +128,12 @@ class MattermostReceiver:
         """Put what was missed, and then move the cursor. Raises Offline or Denied."""
         since = max(cursor.first, cursor.at - OVERLAP_MS)
         newest = cursor.at
-        for channel in await self._directory.list_channels():
-            posts, changed = await self._read_channel(channel, since)
+        for channel in await self._directory.list_channels(since):
+            try:
+                posts, changed = await self._read_channel(channel, since)
+            except ArchivedUnreadable as error:
+                _log.warning("what was written in %s before it was archived may be missing: %s", channel, error)
+                continue
             newest = max([newest, *(post["create_at"] for post in posts)])
             drafts: list[MattermostDraft] = []
             for post in [*posts, *changed]:

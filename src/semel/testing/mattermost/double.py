@@ -38,6 +38,7 @@ class MattermostDouble:
         self.files: dict[str, Json] = {}
         self.pending: dict[str, tuple[float, str]] = {}  # pending_post_id -> (when, post id; "" while it is saved)
         self.lacks: set[str] = set()
+        self.shows_archived = True  # the posts of archived channels (ExperimentalViewArchivedChannels)
         self.typed: list[Json] = []
         self.faults: list[MattermostFault] = []
         self.requests: list[Json] = []

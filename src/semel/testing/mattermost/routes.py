@@ -32,7 +32,11 @@ def _list_channels(double: MattermostDouble, call: MattermostCall) -> tuple[int,
     rooms = [room for room in double.rooms.values() if BOT in room.members]
     if not rooms:  # the server has begun its answer before it looks
         raise MattermostError(404, "app.channel.get_channels.not_found.app_error", "No channels were found.", began="[")
-    return 200, [room.describe() for room in rooms if not room.delete_at]
+    since = int(call.query.get("last_delete_at", 0)) if call.query.get("include_deleted") == "true" else None
+    return 200, [
+        room.describe() for room in rooms
+        if not room.delete_at or (since is not None and room.delete_at >= since)
+    ]  # fmt: skip
 
 
 def _get_channel(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
@@ -49,6 +53,9 @@ def _open_direct(double: MattermostDouble, call: MattermostCall) -> tuple[int, A
 
 def _list_posts(double: MattermostDouble, call: MattermostCall) -> tuple[int, Any]:
     double.check_permission("read_channel")
+    if double.find_room(call.ids[0]).delete_at and not double.shows_archived:
+        id = "api.user.view_archived_channels.get_posts_for_channel.app_error"
+        raise MattermostError(403, id, "The channel is archived.")
     newest_first = reversed(double.find_room(call.ids[0]).posts.values())
     posts = sorted(newest_first, key=lambda post: -post["create_at"])
     if "since" in call.query:
