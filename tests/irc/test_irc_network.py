@@ -85,6 +85,32 @@ async def test_a_line_that_is_refused_is_rejected_and_names_why(house: House) ->
             await channel.send(house.op("#elsewhere", "hello"))
 
 
+async def test_an_answer_to_operators_alone_goes_to_no_one_else(house: House) -> None:
+    channel = house.channel(channels=[house.room])
+    async with house.user(house.ann, house.room) as ann, house.running(channel), house.user(house.ben, house.room) as b:
+        ann.write("MODE", house.room, "+o", house.bot)
+        await ann.say(f"@{house.room}", f"{house.bot}: between us")
+        [event] = await house.heard(1)
+        assert (event.text, event.address, event.group, event.mentioned) == (
+            "between us", f"@{house.room}", True, True,
+        )  # fmt: skip
+        await channel.send(house.op(event.address, "agreed"))
+        await channel.send(house.op(house.room, "hello all"))
+        await b.wait(lambda: "hello all" in b.texts)
+        await ann.wait(lambda: "hello all" in ann.texts)
+        assert (ann.texts, b.texts) == (["agreed", "hello all"], ["hello all"])
+
+
+@pytest.mark.parametrize("nick", ["semel[ai]", "a|b^", "stop"])
+async def test_a_nick_of_odd_characters_is_taken_off_a_command(house: House, nick: str) -> None:
+    house.bot = f"{nick}{house.number}"
+    async with house.user(house.ann, house.room) as ann, house.running(house.channel(channels=[house.room])):
+        for text in (f"/stop@{house.bot} now", f"{house.bot}: /approve 1", f"@{house.bot} /new", f"/stop {house.bot}x"):
+            await ann.say(house.room, text)
+        heard = [(event.text, event.mentioned) for event in await house.heard(4)]
+        assert heard == [("/stop now", True), ("/approve 1", True), ("/new", True), (f"/stop {house.bot}x", False)]
+
+
 async def test_after_a_kick_the_channel_is_joined_again(house: House) -> None:
     channel = house.channel(channels=[house.room], channel_key="k")
     async with house.user(house.ann, house.room) as ann:

@@ -141,8 +141,9 @@ class IrcReceiver:
             events = [event for received in batch if (event := await self._read(received)) is not None]
             for event in events:
                 if event.group:
-                    position = self._positions.get(event.address, Position(event.at, event.at))
-                    self._positions[event.address] = Position(position.start, max(position.at, event.at), event.key)
+                    name = fold(event.title)
+                    position = self._positions.get(name, Position(event.at, event.at))
+                    self._positions[name] = Position(position.start, max(position.at, event.at), event.key)
             if events:
                 await self.inbox.put(events, self._cursor())
 
@@ -167,7 +168,7 @@ class IrcReceiver:
             self._nicks[event.sender.id] = message.nick
         if not received.played_back:
             return event
-        position = self._positions.get(event.address)
+        position = self._positions.get(fold(event.title))
         if position is None or not message_id(message) or message.time is None:
             return None
         if event.at < max(int(position.start), position.at - CLOCK_SLACK_S):  # some servers give whole seconds

@@ -29,6 +29,8 @@ LONGEST_HOSTMASK = 1 + 11 + 1 + 64
 NOT_NOW = frozenset({"263", "401", "403", "437", "439", "442"})
 """Replies by which a server says that it did not take a line, and may take it later: nobody has the nick, we are not in
 the channel, or it is busy."""
+_CHANNEL_MARKS = frozenset("#&+!@")
+"""What an address begins with that names a channel, or some people in one, and no person's account."""
 NOT_NOW_DELAY_S = 5.0
 REJOIN_DELAY_S = 1.0
 NICK_CHECK_INTERVAL_S = 5.0
@@ -89,17 +91,17 @@ class IrcSender:
 
     async def _find_target(self, op: Op) -> str:
         """Return the channel, once we are in it, or the nick of the person. Raises NotSent, Rejected or Offline."""
+        channel = self.session.find_channel(op.address)
+        if channel is not None:
+            if refusal := await self.session.join(channel):
+                raise NotSent(refusal, ABSENT_DELAY_S)
+            return self.session.find_status(op.address) + channel
         if op.address.startswith(NICK_MARK):
             if not self.session.settings.trust_nicks:
                 raise Rejected(f"{op.address} is a nick without an account, and trust_nicks is not set")
             return _check_nick(op.address.removeprefix(NICK_MARK))
-        if op.address[:1] in ("#", "&", "+", "!"):
-            channel = self.session.find_channel(op.address)
-            if channel is None:
-                raise Rejected(f"{op.address} is not among the channels of the settings")
-            if refusal := await self.session.join(channel):
-                raise NotSent(refusal, ABSENT_DELAY_S)
-            return channel
+        if op.address[:1] in _CHANNEL_MARKS:
+            raise Rejected(f"{op.address} is not among the channels of the settings")
         return await self._find_nick(op)
 
     async def _find_nick(self, op: Op) -> str:
@@ -205,7 +207,8 @@ class IrcSender:
         return message.command in ("263", "FAIL", "412", "417") or self._is_to(message, 1, line)
 
     def _is_to(self, message: IrcMessage, n: int, line: _Line) -> bool:
-        return self.session.fold(message.param(n)) == self.session.fold(line.target)
+        named = self.session.fold(message.param(n))
+        return named in (self.session.fold(line.target), self.session.fold(line.channel or line.target))
 
 
 def _is_error(message: IrcMessage) -> bool:

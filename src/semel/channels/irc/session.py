@@ -108,6 +108,11 @@ class IrcSession:
         target = target.lstrip(self._login.supported.get("STATUSMSG", "")) or target
         return next((name for name in self.settings.channels if self.fold(name) == self.fold(target)), None)
 
+    def find_status(self, target: str) -> str:
+        """Return the marks of a target that names only some people in a channel, such as "@" (STATUSMSG); else ""."""
+        channel = self.find_channel(target)
+        return target[: len(target) - len(channel)] if channel is not None else ""
+
     def is_in(self, channel: str) -> bool:
         return self.fold(channel) in self.joined
 
