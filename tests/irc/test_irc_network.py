@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from irc_house import House
-from ircds import Ngircd
+from ircds import FLOOD_LIMITS, Inspircd, IrcUser, Ngircd, SecondInspircd
 from server_process import CERTIFICATE
 
 from semel.faces.channel_check import check_channel, send_test_message
@@ -99,6 +99,76 @@ async def test_an_answer_to_operators_alone_goes_to_no_one_else(house: House) ->
         await b.wait(lambda: "hello all" in b.texts)
         await ann.wait(lambda: "hello all" in ann.texts)
         assert (ann.texts, b.texts) == (["agreed", "hello all"], ["hello all"])
+
+
+@pytest.mark.long
+async def test_a_split_of_the_network_loses_no_identity_and_repeats_nothing(house: House, tmp_path: Path) -> None:
+    assert isinstance(house.server, Inspircd)
+    channel = house.channel(channels=[house.room], keepalive=0.5)
+    with SecondInspircd(tmp_path, house.server) as second:
+        far = IrcUser(second.port, house.ann, [house.room], house.ann)
+        async with house.running(channel), house.user(house.ben, house.room) as ben:
+            async with second.user("probe", account=None) as probe:
+                await until_linked(probe, house.bot)
+            async with far:
+                await far.say(house.bot, "before")
+                await house.heard(1)
+                await channel.send(house.op(house.ann, "re: before"))
+                await far.wait(lambda: far.texts == ["re: before"])
+                second.split()
+                await ben.wait(lambda: any(line.command == "QUIT" and line.nick == house.ann for line in ben.lines))
+                async with house.user(house.ann, account=None) as thief:
+                    with pytest.raises(NotSent, match="nobody who is logged in as"):
+                        await channel.send(house.op(house.ann, "secret"))
+                    await ben.say(house.room, f"{house.bot}: during")
+                    await house.heard(2)
+                    await channel.send(house.op(house.room, "re: during"))
+                    second.rejoin()
+                    await until_linked(far, house.bot)  # both who had the nick may have another one now
+                    await far.say(house.room, f"{house.bot}: after")
+                    events = await house.heard(3)
+                    assert [event.text for event in events] == ["before", "during", "after"]
+                    assert [event.sender.id for event in events if event.sender] == [house.ann, house.ben, house.ann]
+                    await channel.send(house.op(house.ann, "re: after"))
+                    await channel.send(house.op(house.room, "to all"))
+                    await far.wait(lambda: "to all" in far.texts)
+                    assert far.texts == ["re: before", "re: after", "to all"] and thief.texts == []
+                await ben.wait(lambda: "to all" in ben.texts)
+                assert ben.texts.count("re: during") == ben.texts.count("to all") == 1
+            assert len(house.inbox.events) == 3 and not house.inbox.repeats
+
+
+async def until_linked(user: IrcUser, nick: str) -> None:
+    """Until the user's server knows a nick of the other one."""
+    async with asyncio.timeout(30):
+        while True:
+            del user.lines[:]
+            user.write("WHOIS", nick)
+            await user.wait(lambda: any(line.command == "318" for line in user.lines))
+            if any(line.command == "311" for line in user.lines):
+                return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.long
+async def test_an_answer_of_many_lines_arrives_whole_from_a_server_that_drops_who_floods_it(tmp_path: Path) -> None:
+    with Inspircd(tmp_path, flood_limits=FLOOD_LIMITS) as server:
+        house = House(server, tmp_path)
+        channel = house.channel(channels=[house.room], pace=0.1)
+        async with house.running(channel) as run, house.user(house.ann) as ann:
+            await ann.say(house.bot, "hello")
+            await house.heard(1)
+            for n in range(60):
+                await channel.send(house.op(house.ann, f"line {n}", n=n))
+            await ann.wait(lambda: ann.texts == [f"line {n}" for n in range(60)])
+            assert not run.done()
+        channel = house.channel(channels=[house.room], pace=0.0)
+        async with house.running(channel) as run:
+            with pytest.raises((NotSent, Unknown)):  # so the limit is one
+                for n in range(200):
+                    await channel.send(house.op(house.room, f"line {n}"))
+            with pytest.raises(Offline, match="Excess Flood"):
+                await run
 
 
 @pytest.mark.parametrize("nick", ["semel[ai]", "a|b^", "stop"])

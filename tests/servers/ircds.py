@@ -2,6 +2,8 @@
 
     with Inspircd(tmp_path) as server:                    # services that know every account, with the password "pw"
         server.port, server.tls_port                      # the certificate is CERTIFICATE (server_process)
+        with SecondInspircd(tmp_path, server) as other:   # linked to it, until `other.split()`
+            ...
         async with server.user("ann", "#lobby") as ann:   # logged in to the account ann; account=None: to none
             await ann.say("semel", "hello")
             await ann.wait(lambda: "re: hello" in ann.texts)
@@ -36,14 +38,14 @@ MODULES = [
 ]  # fmt: skip
 ACCOUNT_MODULES = ["ircv3_accounttag", "services_account", "sasl", "spanningtree"]
 INSPIRCD = """
-<server name="irc.localhost" description="test" network="Test" id="0AA">
+<server name="{name}" description="test" network="Test" id="{id}">
 <admin name="a" nick="a" email="a@localhost">
 <bind address="127.0.0.1" port="{port}" type="clients">
 <bind address="127.0.0.1" port="{tls_port}" type="clients" sslprofile="tls">
 <sslprofile name="tls" provider="gnutls" certfile="{certificate}" keyfile="{certificate}" requestclientcert="yes">
 <path configdir="{home}" datadir="{home}" logdir="{home}" moduledir="{modules}" runtimedir="{home}">
 <connect allow="*" timeout="60" pingfreq="120" sendq="4194304" recvq="1048576" softsendq="2097152" hardsendq="4194304"
- threshold="5000" commandrate="1000000" fakelag="no" limit="1000" localmax="1000" globalmax="1000"
+ {flood_limits} fakelag="no" limit="1000" localmax="1000" globalmax="1000"
  resolvehostnames="no" useident="no" maxchans="200">
 <class name="none">
 <pid file="{home}/inspircd.pid">
@@ -58,8 +60,19 @@ SERVICES = """
 <sasl target="services.localhost">
 <link name="services.localhost" ipaddr="127.0.0.1" port="{link_port}" allowmask="127.0.0.1" sendpass="link"
  recvpass="link">
+<link name="irc2.localhost" ipaddr="127.0.0.1" port="{link_port}" allowmask="127.0.0.1" sendpass="link"
+ recvpass="link">
 <uline server="services.localhost" silent="yes">
 """
+SECOND = """
+<sasl target="services.localhost">
+<link name="irc.localhost" ipaddr="127.0.0.1" port="{link_port}" allowmask="127.0.0.1" sendpass="link" recvpass="link">
+<autoconnect period="1" server="irc.localhost">
+<uline server="services.localhost" silent="yes">
+"""
+NO_FLOOD_LIMITS = 'threshold="5000" commandrate="1000000"'
+FLOOD_LIMITS = 'threshold="20" commandrate="10000"'
+"""Ten commands in a second: ten times what servers usually take. They are counted down once in a second."""
 NGIRCD = """
 [Global]
 Name = irc.localhost
@@ -120,20 +133,26 @@ class _Ircd:
 
 
 class Inspircd(_Ircd):
-    """`accounts`: it has services, and tells who is logged in."""
+    """`accounts`: it has services, and tells who is logged in. `flood_limits`: attributes of a class of connections."""
 
     name = "inspircd"
+    server_name, server_id = "irc.localhost", "0AA"
 
-    def __init__(self, home: Path, *, accounts: bool = True) -> None:
+    def __init__(self, home: Path, *, accounts: bool = True, flood_limits: str = NO_FLOOD_LIMITS) -> None:
         super().__init__(home)
         self._accounts = accounts
+        self._flood_limits = flood_limits
+        self.link_port = 0
         self.services: Services | None = None
 
     def _first(self) -> ServerProcess:
-        self.port, self.tls_port, link_port = free_ports(3)
+        self.port, self.tls_port, self.link_port = free_ports(3)
         shutil.copy(CERTIFICATE, self.home / "localhost.pem")
         (self.home / "motd.txt").write_text("hello\n")
         config = INSPIRCD.format(
+            name=self.server_name,
+            id=self.server_id,
+            flood_limits=self._flood_limits,
             home=self.home,
             port=self.port,
             tls_port=self.tls_port,
@@ -141,18 +160,24 @@ class Inspircd(_Ircd):
             modules=self.root / "usr/lib/inspircd/modules",
         )
         if self._accounts:
-            config += SERVICES.format(link_port=link_port)
+            config += self._links()
         config += "".join(
             f'<module name="{module}">\n' for module in (*MODULES, *(ACCOUNT_MODULES if self._accounts else ()))
         )
         (self.home / "inspircd.conf").write_text(config)
         process = self._start(f"--config={self.home / 'inspircd.conf'}", "--nofork", "--runasroot")
         try:
-            self.services = Services(link_port) if self._accounts else None
+            self.services = self._start_services()
         except (OSError, TimeoutError) as error:
             process.kill()
             raise CannotStart(f"InspIRCd did not link the services: {error}") from None
         return process
+
+    def _links(self) -> str:
+        return SERVICES.format(link_port=self.link_port)
+
+    def _start_services(self) -> Services | None:
+        return Services(self.link_port) if self._accounts else None
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
@@ -160,6 +185,82 @@ class Inspircd(_Ircd):
         super().__exit__(kind, fault, trace)
         if self.services is not None:
             self.services.close()
+
+
+class SecondInspircd(Inspircd):
+    """A server of the network of `first`, which links itself to that again within some seconds after a split."""
+
+    server_name, server_id = "irc2.localhost", "0AB"
+
+    def __init__(self, home: Path, first: Inspircd) -> None:
+        super().__init__(home)
+        self._link = Relay(first.link_port)
+
+    def _links(self) -> str:
+        return SECOND.format(link_port=self._link.port)
+
+    def _start_services(self) -> None:
+        return None
+
+    def split(self) -> None:
+        """Break the link, and keep it broken until `rejoin`."""
+        self._link.cut()
+
+    def rejoin(self) -> None:
+        self._link.is_cut = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, fault, trace)
+        self._link.close()
+
+
+class Relay:
+    """Passes connections on to a port, and cuts them."""
+
+    def __init__(self, to: int) -> None:
+        self.to, self.is_cut = to, False
+        self._sockets: list[socket.socket] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._server.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._sockets.clear()
+
+    def close(self) -> None:
+        self.cut()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                there, _ = self._server.accept()
+                if self.is_cut:
+                    there.close()
+                    continue
+                here = socket.create_connection(("127.0.0.1", self.to), 10)
+                here.settimeout(None)
+                self._sockets += [here, there]
+                for source, target in ((here, there), (there, here)):
+                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        source.close()
 
 
 class Ngircd(_Ircd):

@@ -66,6 +66,8 @@ class IrcSender:
     sent_ids: RecentMap[str, str]
     nicks: RecentMap[str, str]
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _checked: RecentMap[str, tuple[str, float]] = field(default_factory=lambda: RecentMap(1_000))
+    """Account -> (its nick, when that was checked)."""
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt to send. Raises NotSent, Rejected or Unknown."""
@@ -80,6 +82,10 @@ class IrcSender:
             if not lines:
                 raise Rejected("there is nothing to see in this message: IRC takes no empty line")
             return await self._send_lines(op, target, lines)
+
+    @staticmethod
+    def _clock() -> float:
+        return asyncio.get_running_loop().time()
 
     def _most_bytes(self, target: str) -> int:
         prefix = len(self.session.prefix.encode()) or len(self.session.nick) + LONGEST_HOSTMASK
@@ -106,11 +112,15 @@ class IrcSender:
 
     async def _find_nick(self, op: Op) -> str:
         """Return the nick that the server says is logged in to an account: a nick alone proves nothing."""
+        checked = self._checked.get(op.address)
+        if op.n and checked is not None and self._clock() < checked[1] + NICK_CHECK_INTERVAL_S:
+            return checked[0]  # the message is under way
         answered = str(op.answers.data.get("nick", "")) if op.answers is not None else ""
         nicks = [nick for nick in (self.nicks.get(fold(op.address), ""), answered, op.address) if nick]
         for nick in dict.fromkeys(_check_nick(nick) for nick in nicks):
             state = await self.session.find_account(nick)
             if state.exists and fold(state.account) == fold(op.address):
+                self._checked[op.address] = (nick, self._clock())
                 return nick
         raise NotSent(f"nobody who is logged in as {op.address} is there under a known nick", ABSENT_DELAY_S)
 
@@ -118,13 +128,12 @@ class IrcSender:
 
     async def _send_lines(self, op: Op, target: str, lines: list[str]) -> Receipt:
         id = ""
-        clock = asyncio.get_running_loop().time
-        checked_at = clock()
+        checked_at = self._clock()
         for n, text in enumerate(lines):
             try:
-                if clock() > checked_at + NICK_CHECK_INTERVAL_S:
+                if self._clock() > checked_at + NICK_CHECK_INTERVAL_S:
                     await self._check_target(op, target)
-                    checked_at = clock()
+                    checked_at = self._clock()
                 id = await self._send_line(op, target, text, n) or id
             except NotSent as no:
                 if n == 0:
