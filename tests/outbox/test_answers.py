@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from gateway_world import World, script
+from gateway_world import World, script, until
 from stream_world import ROOM
 
 from semel.gateway.outbound.previews import MORE_MARKER
@@ -126,6 +126,32 @@ async def test_a_caption_that_is_too_long_goes_on_in_posts(tmp_path: Path) -> No
         await over(w)
         assert [(op.kind, op.n) for op in chat.ops] == [("file", 0), ("post", 1), ("post", 2)]
         assert "".join(op.text for op in chat.ops) == "A long caption of it."
+
+
+async def test_where_a_file_has_no_text_the_text_follows_and_the_file_is_lent_again_until_it_is_erased(
+    tmp_path: Path,
+) -> None:
+    chat = Watched(caption_len=0)
+    async with world(tmp_path, chat) as w:
+        (w.work / "a.txt").write_text("x")
+        call = {"call": "send_file", "arguments": {"path": "a.txt", "text": "Here it is."}}
+        await chat.tell(wrote(script(call)))
+        await over(w)
+        assert [(op.kind, op.n, op.text) for op in chat.ops] == [("file", 0, ""), ("post", 1, "Here it is.")]
+        inbox = w.gateway.channel_manager.inboxes["chat"]
+        sent, text = chat.ops
+        async with inbox.lend_file(sent.key, sent.address) as path:
+            assert path is not None and path.read_text() == "x"
+        for key, address in ((sent.key, "elsewhere"), (text.key, text.address), ("none", sent.address)):
+            async with inbox.lend_file(key, address) as path:
+                assert path is None, key
+        await w.gateway.delete(HERE)
+
+        async def erased() -> bool:
+            async with inbox.lend_file(sent.key, sent.address) as path:
+                return path is None
+
+        await until(erased)
 
 
 async def test_an_agent_is_told_what_a_channel_does_not_have(tmp_path: Path) -> None:

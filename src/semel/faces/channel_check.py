@@ -73,6 +73,9 @@ class _ProbeInbox(Inbox):
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 0) -> Kept:
         raise _Accepted
 
+    def lend_file(self, key: str, address: str) -> NoReturn:
+        raise _Accepted
+
     def online(self) -> NoReturn:
         raise _Accepted
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class KeptInbox:
     """An `Inbox` in memory.
 
     `puts`: each batch with its cursor. `events`: all events in order, without repeats. `at`: the last cursor.
-    `onlines`: how often the channel reported that it is online.
+    `onlines`: how often the channel reported that it is online. `store`: the directory of received files.
     """
 
     def __init__(self, store: Path, cursor: str | None = None) -> None:
@@ -34,7 +35,8 @@ class KeptInbox:
         self.strangers: set[str] = set()  # ids of people who may not speak
         self.fail: Exception | None = None  # if set, the next `put` raises it and keeps nothing
         self.onlines = 0
-        self._store = store
+        self.sent_files: dict[tuple[str, str], Path] = {}  # by `Op.key` and address
+        self.store = store
         self._keys: set[str] = set()
         self._more = asyncio.Event()
 
@@ -74,9 +76,13 @@ class KeptInbox:
             if len(data) > limit:
                 raise TooLarge(f"{name} is larger than {limit} bytes")
         id = hashlib.blake2b(data, digest_size=32).hexdigest()
-        self._store.mkdir(parents=True, exist_ok=True)
-        (self._store / id).write_bytes(data)
+        self.store.mkdir(parents=True, exist_ok=True)
+        (self.store / id).write_bytes(data)
         return Kept(id, len(data), name, mime)
+
+    @asynccontextmanager
+    async def lend_file(self, key: str, address: str) -> AsyncGenerator[Path | None]:
+        yield self.sent_files.get((key, address))
 
     def online(self) -> None:
         self.onlines += 1

@@ -6,10 +6,13 @@ is stored raw in quarantine, and the cursor moves on. Events of senders who may 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from semel.gateway.file_store import ReceivedFiles
@@ -23,7 +26,7 @@ from semel.law import identity
 from semel.law.answer_emoji import is_number
 from semel.law.commands import AgentMessage
 from semel.law.wake import Busy
-from semel.ledger.delivery import buttons
+from semel.ledger.delivery import buttons, parts
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import delivery_reports, hear
@@ -90,6 +93,15 @@ class ChannelInbox:
     async def has_heard(self, key: str) -> bool:
         """Return whether an event with this key is recorded (see `ports.Inbox.has_heard`)."""
         return await self._inbox.record.read(lambda tx: tx.exists("event_known", source=self._source, key=key))
+
+    @asynccontextmanager
+    async def lend_file(self, key: str, address: str) -> AsyncGenerator[Path | None]:
+        """Lend the file of a part that left for an address (see `ports.Inbox.lend_file`)."""
+        dest = f"{self._channel}:{address}"
+        id = await self._inbox.record.read(lambda tx: parts.find_file(tx, key, dest))
+        with ExitStack() as until_read:
+            lent = None if id is None else self.received_files.store.content.lend(id)
+            yield None if lent is None else await asyncio.to_thread(until_read.enter_context, lent)
 
     def online(self) -> None:
         """Record that the channel is connected (see `ports.Inbox.online`)."""

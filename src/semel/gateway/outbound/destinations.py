@@ -243,11 +243,14 @@ class Destinations:
         channel = self.channels.get(name)
         if channel is None or dest is None:
             return ()
-        first = {"kind": "post", "session": session, "address": address, **(op or {})}
+        following = {"kind": "post", "session": session, "address": address}
+        first = {**following, **(op or {})}
         caps = channel.caps
+        if first["kind"] == "file" and caps.caption_len == 0 and text:
+            rest = self.legs(dest, session, text)
+            return (Leg(0, 0, name, dest, {"text": "", **first}), *rest)
         if first["kind"] not in ("post", "file") or caps.max_len is None or not text:
             return (Leg(0, len(text), name, dest, {"text": text, **first}),)
-        following = {"kind": "post", "session": session, "address": address}
         parts = render_parts(text, caps.max_len, caps.unit, caps.caption_len if first["kind"] == "file" else None)
         return tuple(
             Leg(lo, hi, name, dest, {**(following if n else first), "text": sent})

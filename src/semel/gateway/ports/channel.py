@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -53,7 +54,7 @@ class Caps:
     files: bool = False
     file_limit: int | None = None  # maximum size of one sent file, in bytes
     empty_files: bool = True  # whether it can send a file of 0 bytes
-    caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
+    caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`; 0: it has none
     dialect: str = "plain"
     numbered: bool = False
     """Whether message ids have the form PLACE/NUMBER. Numbers increase within a place, also for messages of Semel."""
@@ -325,6 +326,12 @@ class Inbox(Protocol):
         """Store a received file, before its message is put. Return the file.
 
         `limit`: the maximum size in bytes. Raises TooLarge, and any error of the iteration over `content`.
+        """
+
+    def lend_file(self, key: str, address: str) -> AbstractAsyncContextManager[Path | None]:
+        """Return a context with the file of a part (`Op.key`) that left for `address`; None if it is not kept any more.
+
+        For a platform that takes a file only once its person has agreed, which may be days after `send`.
         """
 
     def online(self) -> None:

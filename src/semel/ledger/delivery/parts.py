@@ -12,6 +12,7 @@ from semel.law.echo import ClaimWay as ClaimHow
 from semel.ledger.storage.rows import ClaimKind, OutgoingPart, PartRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries, part_requests
+from semel.text.json_types import text_at
 
 PARKED = 2**53 - 1
 """The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""
@@ -116,6 +117,13 @@ def take_place(tx: Tx, dest: str) -> int:
 def find_origin(tx: Tx, part: int) -> PartOrigin | None:
     """Return the turn and the event that led to a part; None if no event did."""
     return tx.one(PartOrigin, "part_origin", id=part)
+
+
+def find_file(tx: Tx, key: str, dest: str) -> str | None:
+    """Return the blob id of the file of the part with this key; None if none for `dest` has a file, or it is erased."""
+    part = tx.value(int, "part_by_key", key=key)
+    row = None if part is None else get(tx, part)
+    return None if row is None or row.dest != dest else text_at(entries.load(row.op), "file")
 
 
 def get_json(tx: Tx, part: int) -> dict[str, Any]:
