@@ -39,5 +39,5 @@ class HookedRig(Rig):
         self.double.delivered.append(payload)
 
     async def again(self, gateway: str) -> bool:
-        self.double.again()
+        self.double.post_again()
         return True

@@ -61,7 +61,7 @@ class SlackRig(Rig):
         self.double.write(self.double.direct(PEOPLE[0]), PEOPLE[0], text)
 
     async def again(self, gateway: str) -> bool:
-        self.double.again()
+        self.double.post_again()
         return True
 
     def refusal(self, status: int, seconds: int) -> bytes:

@@ -103,6 +103,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/discord/transport.py",  # the address of a file in a message, at one of Discord's hosts for files only
         "channels/mattermost/transport.py",  # the id of a file, behind its setting `url`
         "channels/slack/transport.py",  # the address of a file that Slack gave, at its own hosts only
+        "channels/teams/transport.py",  # the address that Teams named: of a file, at SharePoint; of a picture, at Teams
         "channels/telegram/transport.py",  # a path that the Bot API gave, behind its own address
         "channels/whatsapp/transport.py",  # the address of a file that Meta gave, at its host for files only
     }
@@ -118,7 +119,7 @@ def test_only_the_configuration_and_the_platform_name_addresses() -> None:
         "channels/mattermost/transport.py",  # its setting `url`, and paths below it
         "channels/slack/transport.py",  # its setting `api` and methods below it; uploads at Slack's own hosts only
         "channels/teams/authentication.py",  # its setting `openid`, and the address of keys that is named there
-        "channels/teams/transport.py",  # its setting `login`; the URL that a signed token named, and paths below it
+        "channels/teams/transport.py",  # its setting `login`; the URL that a signed token named; uploads at SharePoint
         "channels/telegram/transport.py",  # its setting `api`, and paths below it
         "channels/whatsapp/transport.py",  # its setting `api`, and paths below it
         "channels/xmpp/files.py",  # the account's own server, and links that known people send: public addresses only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -16,11 +17,13 @@ import jwt
 import pytest
 from teams_house import ANN, BOB, CHAT
 
+from semel.channels.teams.address import TeamsPlace
 from semel.channels.teams.cards import make_card_message
-from semel.gateway.ports import Button
+from semel.channels.teams.files import DOWNLOAD_TYPE, OFFER_TYPE, FileUpload, make_file_card, make_file_message
+from semel.gateway.ports import Button, Op
 from semel.testing.teams import APP_ID, CLIENT_SECRET, TENANT, TeamsDouble, serve
 from semel.testing.teams.double import BOT
-from semel.testing.teams.model import ISSUER
+from semel.testing.teams.model import ISSUER, TeamsUpload
 
 Json = dict[str, Any]
 TEAMS = "https://learn.microsoft.com/microsoftteams/platform/bots/how-to"
@@ -33,10 +36,23 @@ EVENTS = f"{TEAMS}/conversations/subscribe-to-conversation-events"
 GROUPS = f"{TEAMS}/conversations/channel-and-group-conversations"
 PROACTIVE = f"{TEAMS}/conversations/send-proactive-messages"
 RATES = f"{TEAMS}/rate-limit"
+FORMAT = f"{TEAMS}/format-your-bot-messages"
+FILES = f"{TEAMS}/bots-filesv4"
+UPLOADS = "https://learn.microsoft.com/graph/api/driveitem-createuploadsession"
 CARDS = "https://learn.microsoft.com/microsoftteams/platform/task-modules-and-cards/cards/cards-actions"
 GROUP, GARDEN = "19:0123@thread.v2", "19:4567@thread.tacv2"
 TEXT = {"type": "message", "text": "hello"}
 CARD = make_card_message("May I?", "k", (Button("Yes", "/yes"),))
+
+
+def make_picture(size: int) -> Json:
+    data = base64.b64encode(bytes(size)).decode()
+    url = f"data:image/png;base64,{data}"
+    return {"type": "message", "attachments": [{"contentType": "image/png", "name": "p.png", "contentUrl": url}]}
+
+
+OFFER = make_file_message(Op("k", "file", CHAT, "", name="a.txt"), TeamsPlace(person=ANN), b"x")
+FILE = make_file_card(FileUpload("https://upload.link", "https://contoso.sharepoint.com/a.txt", "a.txt", "7", "txt"))
 
 
 def make_double(**options: Any) -> TeamsDouble:
@@ -89,8 +105,14 @@ CASES = {
     "the person deleted the chat": Case(404, "ConversationNotFound", prepare=lambda d: d.delete_chat(ANN)),
     "the administrator blocked it": Case(403, "BotDisabledByAdmin", prepare=lambda d: setattr(d, "is_disabled", True)),
     "no such registration": Case(401, "BotNotRegistered", token="wrong"),
-    "too large": Case(413, "MessageSizeTooBig", body={**TEXT, "text": "x" * 15_000}),
-    "large enough": Case(201, body={**TEXT, "text": "x" * 14_000}),
+    "too large": Case(413, "MessageSizeTooBig", FORMAT, body={**TEXT, "text": "x" * 52_000}),
+    "large enough": Case(201, page=FORMAT, body={**TEXT, "text": "x" * 50_000}),
+    "a picture, which does not count": Case(201, page=FORMAT, body=make_picture(500_000)),
+    "a picture in a group": Case(201, body=make_picture(9), address=GROUP),
+    "a picture that is too large": Case(400, "BadSyntax", body=make_picture(1_000_100)),
+    "the offer of a file": Case(201, page=FILES, body=OFFER),
+    "the offer of a file in a group": Case(400, "BadSyntax", FILES, body=OFFER, address=GROUP),
+    "an edit of an offer into the file": Case(200, page=FILES, method="PUT", target=0, body=FILE),
     "an edit": Case(200, page=UPDATES, method="PUT", target=0),
     "an edit of a text into a card": Case(200, page=UPDATES, method="PUT", target=0, body=CARD),
     "an edit of nothing": Case(404, "ActivityNotFoundInConversation", UPDATES, "PUT", target=7),
@@ -168,6 +190,60 @@ async def test_more_messages_than_the_rate_are_put_off() -> None:
         double._count(id_of(double, CHAT))
     with pytest.raises(Exception, match="Too many requests"):
         double._count(id_of(double, CHAT))
+    now[0] += 31.0
+    for _ in range(1800 - 60):
+        now[0] += 0.6
+        double._count(id_of(double, CHAT))
+    with pytest.raises(Exception, match="Too many requests"):
+        double._count(id_of(double, CHAT))
+
+
+async def test_a_file_and_the_answer_to_an_offer_come_as_documented() -> None:
+    double = make_double()
+    async with serve(double) as settings, httpx2.AsyncClient(trust_env=False) as client:
+        double.send_file(ANN, "a.txt", "hello")
+        double.send_picture(ANN, b"png")
+        id = double.take(id_of(double, CHAT), OFFER)["id"]
+        double.answer_offer(ANN, id)
+        double.answer_offer(ANN, id, accepts=False)
+        message, picture, accepted, declined = (json.loads(body) for _, body in double.take_requests())
+        file = message["attachments"][0]
+        assert (file["contentType"], file["content"]["fileType"]) == (DOWNLOAD_TYPE, "txt"), FILES
+        assert (await client.get(file["content"]["downloadUrl"])).content == b"hello", FILES
+        [image] = picture["attachments"]
+        assert image["contentType"] == "image/*", FILES
+        assert (await client.get(image["contentUrl"])).status_code == 401, FILES
+        double.tokens["token"] = double.now() + 60
+        answer = await client.get(image["contentUrl"], headers={"Authorization": "Bearer token"})
+        assert answer.content == b"png", FILES
+    assert OFFER["attachments"][0]["contentType"] == OFFER_TYPE and settings
+    assert (accepted["type"], accepted["name"], accepted["replyToId"]) == ("invoke", "fileConsent/invoke", id), FILES
+    assert accepted["value"]["action"] == "accept" and accepted["value"]["context"] == {"semel": "k"}, FILES
+    assert set(accepted["value"]["uploadInfo"]) == {"contentUrl", "name", "uploadUrl", "uniqueId", "fileType"}, FILES
+    assert declined["value"] == {"type": "fileUpload", "action": "decline", "context": {"semel": "k"}}, FILES
+
+
+UNIT = 320 * 1024
+PIECES: list[tuple[list[tuple[str, int]], list[int]]] = [
+    ([(f"bytes 0-{UNIT}/{UNIT + 1}", UNIT + 1)], [416]),
+    ([(f"bytes 0-{UNIT - 1}/{UNIT + 2}", UNIT), (f"bytes {UNIT}-{UNIT + 1}/{UNIT + 2}", 2)], [202, 201]),
+    ([(f"bytes 0-99/{UNIT + 2}", 100)], [400]),
+    ([(f"bytes {UNIT}-{UNIT + 1}/{UNIT + 2}", 2)], [416]),
+    ([(f"bytes 0-{UNIT + 1}/{UNIT + 2}", UNIT + 2), (f"bytes 0-{UNIT + 1}/{UNIT + 2}", UNIT + 2)], [201, 404]),
+]
+
+
+@pytest.mark.parametrize(("pieces", "statuses"), PIECES)
+async def test_a_file_is_taken_in_pieces_in_their_order(pieces: list[tuple[str, int]], statuses: list[int]) -> None:
+    double = make_double()
+    double.drive["u"] = TeamsUpload("a", UNIT + 2)
+    async with serve(double) as settings, httpx2.AsyncClient(trust_env=False) as client:
+        url = f"{settings['service_url'].removesuffix('/teams')}/uploads/u"
+        with_token = await client.put(url, content=b"x", headers={"Authorization": "Bearer token"})
+        answers = [
+            await client.put(url, content=bytes(size), headers={"Content-Range": place}) for place, size in pieces
+        ]
+    assert with_token.status_code == 401 and [each.status_code for each in answers] == statuses, UPLOADS
 
 
 LOGINS: list[tuple[Json, int, str]] = [

@@ -83,7 +83,7 @@ async def test_a_request_is_answered_by_a_button_once_and_repeats_of_meta_change
         house.double.press(ANN, asked, "Allow once")
         await shown(house, "That request is gone")
         texts = house.double.texts(ANN)
-        house.double.again()
+        house.double.post_again()
         await until(lambda: not house.double.deliveries)
         await world.idle(SESSION)
         assert house.double.texts(ANN) == texts

@@ -40,7 +40,7 @@ async def test_several_messages_and_statuses_of_one_request_all_count_and_their_
     assert await there.deliver(together=True) == [200]
     kinds = [(event.kind, event.text) for event in there.inbox.events]
     assert kinds == [("echo", ""), ("message", f"hello of {ANN}"), ("message", f"hello of {BOB}")]
-    there.double.again()
+    there.double.post_again()
     assert set(await there.deliver()) == {200}
     assert len(there.inbox.events) == 3
 

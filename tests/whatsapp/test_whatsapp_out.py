@@ -200,7 +200,7 @@ async def test_a_report_is_the_late_receipt_of_a_message_whose_answer_was_lost(t
 async def test_a_failure_that_is_reported_later_says_why(there: WhatsAppHouse) -> None:
     await there.channel.send(there.op("hello", to="4930111", key="part-1"))
     await there.deliver()
-    there.double.again()
+    there.double.post_again()
     await there.deliver()
     [failed] = there.inbox.events
     assert (failed.kind, failed.of, failed.key) == ("failed", "part-1", f"{next(iter(there.double.sent))}#failed")

@@ -9,11 +9,14 @@
     authentication   check the token of a request
     receive          put what a request holds, answer it after the commit
     parse            an activity as inbox events
+    downloads        the files of messages
+    consents         bring a file to the person who agreed to it
 
     send             an `Op` as a call
     receipts         what the answer to a call means
     render           Markdown as Teams shows it
     cards            a text with buttons as an Adaptive Card
+    files            files as attachments, and the offer of a file
 
 Source: the Bot Connector's reference
 (https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-api-reference) and Teams' pages on

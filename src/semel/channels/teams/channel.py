@@ -38,6 +38,10 @@ class TeamsChannel:
             deletes=True,
             typing=True,
             threads=True,
+            files=True,
+            file_limit=settings.file_limit,
+            empty_files=False,
+            caption_len=0,
             dialect="teams",
             account_refusals=(TOKEN_REFUSED,),
         )

@@ -11,6 +11,7 @@ https://learn.microsoft.com/microsoftteams/platform/bots/how-to/conversations/su
 | `messageDelete` | delete | the id and `#dTIME` |
 | `messageReaction` | reaction, one for each | the id of the activity and its number |
 | `installationUpdate`, `add`, in a personal chat | message that opens the conversation | its id |
+| `invoke` of the answer to the offer of a file | see `semel.channels.teams.consents` | |
 | others | none | |
 | what cannot be parsed | unreadable | its id, or the digest of its content |
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mimetypes
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,12 +30,14 @@ from typing import Any
 from semel.channels.html_to_text import MAX_HTML_CHARS, convert_html
 from semel.channels.teams.address import TeamsPlace, make_message_id, parse_address
 from semel.channels.teams.cards import read_press
-from semel.gateway.ports import Incoming, Missing, Person, press_key
+from semel.channels.teams.files import DOWNLOAD_TYPE, TeamsFile
+from semel.gateway.ports import Incoming, Person, press_key
 from semel.text.json_types import Json, object_at, objects_in, text_at
+from semel.text.media_types import BINARY
 from semel.text.wellformed import scrub
 
 EMPTY = "[a message without text]"
-NO_FILES = "Semel takes no files from Teams"
+NOT_GIVEN = "Teams does not give such attachments to a bot"
 REACTIONS = {"like": "👍", "heart": "❤️", "laugh": "😆", "surprised": "😮", "sad": "😢", "angry": "😠"}
 _MENTION = re.compile(r"<at[^<>]*>(.*?)</at>", re.S)
 _CODED_EMOJI = re.compile(r"([0-9a-f]{4,6}(?:-[0-9a-f]{4,6})*)_.*")
@@ -42,11 +46,27 @@ _OWN_TYPES = ("text/html", "text/plain")  # the text once more
 
 @dataclass(frozen=True)
 class TeamsBatch:
-    """What one activity holds. `place`, `conversation`: where it is from; None and "" if nothing is to be noted."""
+    """What one activity holds. `place`, `conversation`: where it is from; None and "" if nothing is to be noted.
+
+    `files`: of the message, which is then the only event.
+    """
 
     events: list[Incoming]
     place: TeamsPlace | None = None
     conversation: str = ""
+    files: tuple[TeamsFile, ...] = ()
+
+    @property
+    def drafts(self) -> list[TeamsDraft]:
+        return [TeamsDraft(event, self.files) for event in self.events]
+
+
+@dataclass(frozen=True)
+class TeamsDraft:
+    """An inbox event whose files are still to be downloaded."""
+
+    incoming: Incoming
+    files: tuple[TeamsFile, ...] = ()
 
 
 def parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
@@ -65,6 +85,11 @@ def parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
 def make_unreadable(raw: bytes, why: str) -> Incoming:
     """Return the event for something that cannot be read."""
     return Incoming("unreadable", f"unreadable/{hashlib.sha256(raw).hexdigest()}", raw=raw, why=scrub(why)[:300])
+
+
+def read_place(activity: Json) -> TeamsPlace:
+    """Return where an activity is from. Raises ValueError."""
+    return _read_place(object_at(activity, "conversation"), _read_person(object_at(activity, "from")))
 
 
 def _parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
@@ -98,12 +123,13 @@ def _parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
     text, is_mentioned = _read_text(activity)
     files = tuple(_list_files(activity))
     event = replace(
-        incoming, text=text or ("" if files else EMPTY), files=files, mentioned=is_mentioned and incoming.group,
+        incoming, text=text or ("" if files else EMPTY), mentioned=is_mentioned and incoming.group,
         of=_read_answered(activity, place),
     )  # fmt: skip
     if kind == "messageUpdate":
-        event = replace(event, kind="edit", key=f"{event.key}#e{stamp}", of=event.key, text=text or EMPTY, files=())
-    return replace(batch, events=[event])
+        event = replace(event, kind="edit", key=f"{event.key}#e{stamp}", of=event.key, text=text or EMPTY)
+        return replace(batch, events=[event])
+    return replace(batch, events=[event], files=files)
 
 
 def _make_press(incoming: Incoming, asked: str, key: str, answer: str) -> list[Incoming]:
@@ -208,8 +234,18 @@ def read_emoji(kind: Any) -> str:
     return REACTIONS.get(name, name)
 
 
-def _list_files(activity: Json) -> Iterator[Missing]:
-    for attachment in objects_in(activity.get("attachments")):
+def _list_files(activity: Json) -> Iterator[TeamsFile]:
+    for number, attachment in enumerate(objects_in(activity.get("attachments"))):
         kind = text_at(attachment, "contentType") or ""
-        if kind not in _OWN_TYPES:
-            yield Missing(scrub(text_at(attachment, "name") or kind or "file")[:200], NO_FILES)
+        if kind in _OWN_TYPES:
+            continue
+        id, url = f"{activity['id']}/{number}", text_at(attachment, "contentUrl") or ""
+        if kind == DOWNLOAD_TYPE:
+            name = scrub(text_at(attachment, "name") or "file")[:200]
+            url = text_at(attachment, "content", "downloadUrl") or ""
+            yield TeamsFile(id, name, mimetypes.guess_type(name)[0] or BINARY, url)
+        elif kind.startswith("image/"):
+            name = scrub(text_at(attachment, "name") or "image")[:200]
+            yield TeamsFile(id, name, kind, url, service_url=text_at(activity, "serviceUrl") or "")
+        else:
+            yield TeamsFile(id, scrub(text_at(attachment, "name") or kind or "file")[:200], BINARY, why=NOT_GIVEN)

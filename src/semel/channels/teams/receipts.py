@@ -31,6 +31,7 @@ HINTS = {
     "ConversationBlockedByUser": "the person has blocked the bot",
     "ConversationNotFound": "there is no such chat, or the bot is not in it",
     "ForbiddenOperationException": "the app is not installed for this person",
+    "InvalidBotApiHost": "the conversation is in a government cloud, which Semel does not support",
     "MessageWritesBlocked": "the person has blocked the bot, or removed the app",
     "MessageSizeTooBig": "the message is larger than Teams takes",
     "NotEnoughPermissions": "the app lacks a permission for it",

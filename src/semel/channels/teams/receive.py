@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,12 +16,15 @@ from contextlib import suppress
 from semel.channels.recent_map import RecentMap
 from semel.channels.teams.address import make_message_id, parse_message_id
 from semel.channels.teams.authentication import TeamsAuthenticator
-from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity
+from semel.channels.teams.consents import ConsentTaker
+from semel.channels.teams.downloads import TeamsFetcher
+from semel.channels.teams.files import is_consent, read_consent
+from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity, read_place
 from semel.channels.teams.places import TeamsPlaces
 from semel.channels.teams.settings import TeamsSettings
 from semel.channels.teams.transport import TeamsApi, TokenRefused
 from semel.channels.webhook_in import WebhookRefused, make_problem
-from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Unknown
+from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Rejected, Unknown
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
@@ -28,6 +32,7 @@ WATCH_INTERVAL_S = 60.0
 """Seconds between two calls that find out whether Microsoft can be reached and accepts the bot. After an attempt to
 send that makes one doubt it, the call is made at once."""
 MAX_REMEMBERED = 5_000
+_log = logging.getLogger("semel.teams")
 
 
 class TeamsReceiver:
@@ -39,6 +44,8 @@ class TeamsReceiver:
         self._name = name
         self._api = api
         self._authenticator = TeamsAuthenticator(settings, clock)
+        self._fetcher = TeamsFetcher(api, settings.fetch, settings.file_limit)
+        self._consents = ConsentTaker(name, api)
         self._putting = asyncio.Lock()
         self._is_doubted = asyncio.Event()
         self._threads = RecentMap[str, str](MAX_REMEMBERED)  # see `parse_activity`
@@ -79,7 +86,7 @@ class TeamsReceiver:
         try:
             await self._api.fetch_token()
             await self._authenticator.read_keys()
-            status = await self._api.reach()
+            status = await self._api.read_status()
         except TokenRefused as error:
             raise Denied(str(error), error.settings) from None
         except (NotSent, Unknown) as error:
@@ -100,15 +107,36 @@ class TeamsReceiver:
         if activity is None:
             await inbox.put((make_unreadable(body, "the body is no JSON object"),), None)
             return 200, {}
+        if is_consent(activity):
+            return await self._take_consent(activity, url, inbox)
         await self._put(parse_activity(activity, self._threads), url, inbox)
         return 200, {}
 
+    async def _take_consent(self, activity: Json, url: str, inbox: Inbox) -> tuple[int, Json]:
+        """Handle a person's answer to the offer of a file. Anything but 200 makes Teams tell them that it failed."""
+        try:
+            consent, place = read_consent(activity), read_place(activity)
+            conversation, key = str(activity["conversation"]["id"]), make_message_id(place, str(activity["id"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raw = json.dumps(activity).encode()
+            await inbox.put((make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})"),), None)
+            return 200, {}
+        try:
+            events = await self._consents.take(consent, place, conversation, url, key, inbox)
+        except (NotSent, Unknown, Rejected, OSError) as error:
+            _log.warning("channel %s: a file that a person agreed to did not arrive: %s", self._name, error)
+            return 503, make_problem(503, "unavailable", str(error))
+        if events:
+            await inbox.put(events, None)
+        return 200, {}
+
     async def _put(self, batch: TeamsBatch, url: str, inbox: Inbox) -> None:
+        events = await self._fetcher.complete(batch.drafts, inbox)
         async with self._putting:
             places = TeamsPlaces.load(await inbox.cursor())
             is_new = batch.place is not None and places.note(batch.place, batch.conversation, url)
-            if batch.events or is_new:
-                await inbox.put(batch.events, places.dump() if is_new else None)
+            if events or is_new:
+                await inbox.put(events, places.dump() if is_new else None)
 
 
 def _read_object(body: bytes) -> Json | None:

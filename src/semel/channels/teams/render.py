@@ -20,8 +20,9 @@ from semel.text.json_types import Json
 from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
 
-MAX_TEXT_BYTES = 26_000
-"""Bytes of a text in UTF-16. Teams takes about 28 KB of a message, everything in it included."""
+MAX_TEXT_BYTES = 90_000
+"""Bytes of a text in UTF-16. Teams takes 100 KB of a message, everything in it but pictures included
+(https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages)."""
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 

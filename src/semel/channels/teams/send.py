@@ -4,6 +4,7 @@
 |---|---|
 | post in a chat or a thread | `POST /ID/activities` |
 | post in a channel | `POST` of a conversation with its first message: it begins a thread |
+| file | as a post: a picture, or the offer of a file, which an edit makes the file (`semel.channels.teams.consents`) |
 | edit | `PUT /ID/activities/MESSAGE` |
 | delete | `DELETE /ID/activities/MESSAGE` |
 | typing | `POST /ID/activities` with `type: "typing"` |
@@ -22,18 +23,20 @@ from urllib.parse import quote
 from semel.channels.recent_map import RecentMap
 from semel.channels.teams.address import TeamsPlace, parse_address, parse_message_id
 from semel.channels.teams.cards import make_card_message
+from semel.channels.teams.files import make_file_message
 from semel.channels.teams.receipts import check_reply, receipt_of
 from semel.channels.teams.receive import TeamsReceiver
 from semel.channels.teams.render import render
 from semel.channels.teams.settings import TeamsSettings
 from semel.channels.teams.transport import TeamsApi, TeamsReply, TokenRefused
+from semel.channels.uploads import read_file
 from semel.gateway.ports import REPEAT_PREFIX, NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import Json, text_at
 
 MAX_TEXT_UNITS = 8_000
-"""Length of one message in UTF-16 units: with its mark-up, it stays below the 28 KB that Teams takes."""
-MAX_MESSAGE_BYTES = 28_000
-"""Bytes of a message in UTF-16."""
+"""Length of one message in UTF-16 units: with its mark-up, it stays below the 100 KB that Teams takes."""
+MAX_MESSAGE_BYTES = 100_000
+"""Bytes of a message in UTF-16, without its pictures."""
 _MAX_REMEMBERED = 500
 _DELETED = "ConversationNotFound"
 
@@ -56,7 +59,7 @@ class TeamsSender:
             if isinstance(error, TokenRefused | Unknown) or error.retry_after is None:
                 self._receiver.doubt_account()
             raise
-        if op.kind == "post":
+        if op.kind in ("post", "file"):
             self._receiver.note_message(receipt.id)
         return receipt
 
@@ -67,14 +70,25 @@ class TeamsSender:
             )
         except ValueError as error:
             raise Rejected(str(error)) from None
-        message = make_message(op) if op.kind in ("post", "edit") else None
-        if op.kind == "post" and place.begins_threads:
+        message = await self._make_message(op, place)
+        if op.kind in ("post", "file") and place.begins_threads:
             reply = await self._begin_thread(place, message or {})
         else:
             path = f"/{quote(id, safe='')}" if id else ""
-            method = {"post": "POST", "edit": "PUT", "delete": "DELETE"}[op.kind]
+            method = {"post": "POST", "file": "POST", "edit": "PUT", "delete": "DELETE"}[op.kind]
             reply = await self._call(method, place, path, message)
         return receipt_of(op, place, reply)
+
+    async def _make_message(self, op: Op, place: TeamsPlace) -> Json | None:
+        """Return the message of a part; None of a deletion. Raises Rejected."""
+        if op.kind == "delete":
+            return None
+        if op.kind != "file":
+            return make_message(op)
+        content = await read_file(op)
+        if len(content) > self._settings.file_limit:
+            raise Rejected(f"the file is larger than {self._settings.file_limit:,} bytes")
+        return make_file_message(op, place, content)
 
     async def show_typing(self, address: str) -> None:
         """Show that an answer is on its way."""
@@ -99,7 +113,7 @@ class TeamsSender:
     ) -> TeamsReply:
         places = await self._receiver.load_places()
         target = f"/{quote(conversation, safe='')}/activities{path}"
-        return await self._api.call(method, places.find_url(place), target, body)
+        return await self._api.call_conversations(method, places.find_url(place), target, body)
 
     async def _begin_thread(self, place: TeamsPlace, message: Json) -> TeamsReply:
         places = await self._receiver.load_places()
@@ -108,7 +122,7 @@ class TeamsSender:
             "channelData": {"channel": {"id": place.chat}},
             "activity": message,
         }
-        return await self._api.call("POST", places.find_url(place), "", body)
+        return await self._api.call_conversations("POST", places.find_url(place), "", body)
 
     async def _open(self, place: TeamsPlace) -> str:
         """Return Teams' id of the personal chat with a person, which nobody sees yet. Raises NotSent or Rejected."""
@@ -116,7 +130,7 @@ class TeamsSender:
             places = await self._receiver.load_places()
             body = self._describe_conversation() | {"isGroup": False, "members": [{"id": place.person}]}
             try:
-                reply = check_reply(await self._api.call("POST", places.find_url(place), "", body))
+                reply = check_reply(await self._api.call_conversations("POST", places.find_url(place), "", body))
             except Unknown as error:
                 raise NotSent(f"the chat could not be opened: {error}") from None
             id = text_at(reply.data, "id")

@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from semel.channels.problems import check_url, explain, find_seconds_problems, raise_problems
+from semel.channels.problems import (
+    check_url,
+    explain,
+    find_file_limit_problems,
+    find_seconds_problems,
+    raise_problems,
+)
 
 DEFAULT_SERVICE = "https://smba.trafficmanager.net/teams"
 DEFAULT_LOGIN = "https://login.microsoftonline.com"
@@ -17,7 +23,7 @@ _SECRET = re.compile(r"[\x21-\x7e]{16,200}")
 
 @dataclass(frozen=True)
 class TeamsSettings:
-    """One bot in Microsoft Teams. Times are seconds."""
+    """One bot in Microsoft Teams. Times are seconds, sizes bytes."""
 
     app_id: str
     """The application (client) id of the bot's registration in Microsoft Entra."""
@@ -25,6 +31,10 @@ class TeamsSettings:
     """The directory (tenant) id of the registration: the bot is a single-tenant one."""
     client_secret: str = field(repr=False)
     """The value of a client secret of the registration (not the secret's id)."""
+    fetch: bool = True
+    """Whether files that people send are downloaded."""
+    file_limit: int = 50_000_000
+    """The most bytes of a file that is received or sent."""
     pace: float = 0.5
     """The minimum time between two messages to one conversation. Teams takes 60 in 30 seconds."""
     timeout: float = 30.0
@@ -53,6 +63,7 @@ class TeamsSettings:
         yield from explain(check_url, "service_url", self.service_url, example=DEFAULT_SERVICE)
         yield from explain(check_url, "login", self.login, example=DEFAULT_LOGIN)
         yield from explain(check_url, "openid", self.openid, example=DEFAULT_OPENID)
+        yield from find_file_limit_problems(self.file_limit)
         yield from find_seconds_problems(self, "pace", "timeout")
 
     @property

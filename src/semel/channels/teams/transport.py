@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
 import httpx2
 
-from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after
+from semel.channels.downloads import FileNotGiven, FileNotNow
+from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.problems import is_loopback
 from semel.channels.teams.settings import TeamsSettings
+from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import NotSent, Unknown
 from semel.text.json_types import Json, object_at, text_at
 from semel.text.wellformed import scrub
@@ -35,8 +37,13 @@ TOKEN_RETRY_DELAY_S = 60.0
 _REFUSALS = frozenset({"invalid_client", "unauthorized_client", "invalid_request", "invalid_grant", "invalid_scope"})
 """Errors of the login service that a person corrects
 (https://learn.microsoft.com/entra/identity-platform/reference-error-codes)."""
-
-
+FILE_HOSTS_END = ".sharepoint.com"
+"""How the hosts of OneDrive for Business and SharePoint end
+(https://learn.microsoft.com/microsoft-365/enterprise/urls-and-ip-address-ranges, "SharePoint Online and OneDrive")."""
+PICTURES_PATH = "/v3/attachments/"
+UPLOAD_PIECE_BYTES = 32 * 320 * 1024
+"""Bytes of a file that one request uploads: a multiple of 320 KiB, below 60 MiB
+(https://learn.microsoft.com/graph/api/driveitem-createuploadsession, "Upload bytes to the upload session")."""
 CREDENTIALS = ("app_id", "tenant", "client_secret")
 
 
@@ -94,8 +101,11 @@ class TeamsApi:
     def __repr__(self) -> str:
         return f"<TeamsApi at {self.host}>"
 
-    async def call(self, method: str, url: str, path: str, body: Json | None = None) -> TeamsReply:
-        """Make one call. `url`: where the conversation is served; "" for the setting. Raises NotSent or Unknown."""
+    async def call_conversations(self, method: str, url: str, path: str, body: Json | None = None) -> TeamsReply:
+        """Make one call below `/v3/conversations`. Raises NotSent or Unknown.
+
+        `url`: where the conversation is served; "" for the setting.
+        """
         headers = {"authorization": f"Bearer {await self.fetch_token()}"}
         content = None
         if body is not None:
@@ -134,15 +144,83 @@ class TeamsApi:
             self._token_end = self._clock() + max(30.0, float(life) - TOKEN_SPARE_S)
             return token
 
-    async def reach(self) -> int:
+    async def read_status(self) -> int:
         """Return the HTTP status with which the Bot Connector answers a harmless request. Raises NotSent or Unknown."""
-        return (await self.call("GET", "", "")).status
+        return (await self.call_conversations("GET", "", "")).status
+
+    def is_file_address(self, address: str) -> bool:
+        """Return whether an address is in OneDrive or SharePoint, over TLS; of a simulated service, at its own host."""
+        url = _parse_address(address)
+        if url is None:
+            return False
+        if self._allow_private:
+            return url.host == self.host
+        return url.scheme == "https" and url.port is None and url.host.endswith(FILE_HOSTS_END)
+
+    def download_file(self, address: str) -> AsyncGenerator[bytes, None]:
+        """Stream a file of a message, whose address is its key. Raises FileNotGiven, FileNotNow or Offline."""
+        if not self.is_file_address(address):
+            raise FileNotGiven("its address is not in OneDrive or SharePoint")
+        return stream_file(address, {"user-agent": USER_AGENT}, self._settings.timeout, _check_download)
+
+    async def download_picture(self, address: str, service_url: str) -> AsyncGenerator[bytes, None]:
+        """Stream a picture of a message. Raises FileNotGiven, FileNotNow, Offline, NotSent or Unknown.
+
+        `service_url`: where Teams is served, as its signed request says: the access token goes nowhere else.
+        """
+        url, service = _parse_address(address), httpx2.URL(service_url)
+        if url is None or url.copy_with(path="/", query=None) != service.copy_with(path="/", query=None):
+            raise FileNotGiven("its address is not where Teams is served")
+        if PICTURES_PATH not in url.path:
+            raise FileNotGiven("its address is not one of a picture")
+        headers = {"authorization": f"Bearer {await self.fetch_token()}", "user-agent": USER_AGENT}
+        return stream_file(url, headers, self._settings.timeout, _check_download)
+
+    async def upload_file(self, address: str, content: bytes) -> None:
+        """Upload a file to where its person wants it. Raises NotSent or Unknown if it did not arrive whole.
+
+        The address is the key: the access token is not sent along.
+        """
+        if not self.is_file_address(address):
+            raise NotSent("the place for the file is not in OneDrive or SharePoint")
+        for start in range(0, len(content), UPLOAD_PIECE_BYTES):
+            piece = content[start : start + UPLOAD_PIECE_BYTES]
+            end = start + len(piece)
+            answer = await request(
+                "PUT", address, piece,
+                {"user-agent": USER_AGENT, "content-range": f"bytes {start}-{end - 1}/{len(content)}"},
+                timeout=self._settings.timeout + limit_upload_time(len(piece)), allow_private=self._allow_private,
+            )  # fmt: skip
+            if answer.status not in ((200, 201) if end == len(content) else (202,)):
+                raise NotSent(f"the file did not arrive: HTTP {answer.status}", retry_after(answer.headers))
 
     async def _request(self, method: str, address: str, body: bytes | None, headers: Mapping[str, str]) -> HttpAnswer:
         return await request(
             method, address, body, {"accept-encoding": "identity", "user-agent": USER_AGENT, **headers},
             timeout=self._settings.timeout, allow_private=self._allow_private,
         )  # fmt: skip
+
+
+def _parse_address(address: str) -> httpx2.URL | None:
+    """Return an address of a file; None if it is none, or holds a name and a password."""
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL:
+        return None
+    return None if not url.host or url.userinfo else url
+
+
+def _check_download(response: httpx2.Response) -> None:
+    """Raise FileNotNow or FileNotGiven unless the body is the file. Instead of some files, a page to log in comes."""
+    status = response.status_code
+    if status in (408, 429) or status >= 500:
+        raise FileNotNow(f"Microsoft answers HTTP {status}", retry_after(response.headers))
+    if status != 200:
+        raise FileNotGiven(f"Microsoft does not give it: HTTP {status}")
+    if response.headers.get("content-type", "").startswith("text/html") and (
+        "content-disposition" not in response.headers
+    ):
+        raise FileNotGiven("Microsoft shows a page instead of it")
 
 
 def _classify_refusal(reply: TeamsReply) -> NotSent:

@@ -216,7 +216,7 @@ class SlackDouble:
         """Add a `SlackFault`, which has the same fields. Earlier faults strike first."""
         self.faults.append(SlackFault(method, how, after, times, retry_after, code, skip))
 
-    def again(self) -> None:
+    def post_again(self) -> None:
         """Send every event again, as after lost acknowledgements."""
         for envelope in list(self.sent):
             id = f"again-{next(self.numbers)}"

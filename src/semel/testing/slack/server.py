@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CONTROL = frozenset(
     {
         "person", "direct", "channel", "write", "edit", "remove", "react", "press", "command", "shown", "texts", "fail",
-        "again", "disconnect",
+        "post_again", "disconnect",
     }
 )  # fmt: skip
 """The methods of the double that `POST /control/NAME` calls."""

@@ -26,14 +26,18 @@ Modelled, as Microsoft documents it (tests/teams/test_teams_double.py names the 
   conversation: a personal chat, or a thread with its first message
 - no idempotency and no history: the same request twice is two messages
 - a text and an attachment in one message become two messages, and the answer names none
-- limits: 28 KB of a message; with `limits`, 7 messages in 1 s, 8 in 2 s and 60 in 30 s to one conversation
+- files: a person's in the personal chat, and pictures anywhere, with the addresses to fetch them; pictures of the bot;
+  the offer of a file, the answer to it, and OneDrive, which takes the file in pieces
+- limits: 100 KB of a message, its pictures not counted, and 1 MB of a picture; with `limits`, 7 messages in 1 s, 8 in
+  2 s, 60 in 30 s and 1,800 in an hour to one conversation
 - errors by status and code: 401, 403 (not there, blocked, disabled), 404, 412, 413, 429 with Retry-After
 - activities: message, messageUpdate, messageDelete, messageReaction, installationUpdate, the press of a button;
   mentions, without which a bot hears nothing in groups
 - a request that was not taken comes again up to three times, and is lost then; in any order if `shuffle` is set
 - faults of calls, before or after they took effect: `TeamsDouble.fail`
 
-Not modelled: files, Adaptive Cards' `Action.Execute`, messaging extensions, meetings, calls, Graph, several tenants.
+Not modelled: the size of pictures in pixels, Adaptive Cards' `Action.Execute`, messaging extensions, meetings, calls,
+Graph, several tenants.
 """
 
 from semel.testing.teams.double import TeamsDouble

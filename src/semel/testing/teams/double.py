@@ -10,13 +10,14 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from html import unescape
 from typing import Any
 
-from semel.channels.teams.cards import CARD_TYPE
+from semel.channels.teams.files import CONSENT_NAME, DOWNLOAD_TYPE
+from semel.testing.teams.messages import is_taken, read_text
 from semel.testing.teams.model import (
     APP_ID,
     MAX_MESSAGE_BYTES,
+    PIECE_UNIT_BYTES,
     TENANT,
     ConnectorError,
     FaultKind,
@@ -24,13 +25,14 @@ from semel.testing.teams.model import (
     TeamsConversation,
     TeamsFault,
     TeamsPerson,
+    TeamsUpload,
 )
 from semel.testing.webhook_posts import Delivery
 from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
 
 TOKEN_LIFE_S = 3600
 MAX_ATTEMPTS = 4
-RATES = ((1.0, 7), (2.0, 8), (30.0, 60))
+RATES = ((1.0, 7), (2.0, 8), (30.0, 60), (3600.0, 1800))
 """(seconds, how many messages may go to one conversation in them)."""
 BOT = {"id": f"28:{APP_ID}", "name": "Semel"}
 
@@ -64,6 +66,8 @@ class TeamsDouble:
         self.conversations: dict[str, TeamsConversation] = {}
         self.sent: dict[str, Json] = {}  # our messages, by their ids: {"id", "conversation", "message", "is_deleted"}
         self.requests: list[Json] = []  # calls: {"call", "path", "arguments", "status"}
+        self.files: dict[str, bytes] = {}  # what people sent, by id
+        self.drive: dict[str, TeamsUpload] = {}  # files in people's OneDrive, by the id of their upload
         self.faults: list[TeamsFault] = []
         self.deliveries: list[Delivery] = []
         self.delivered: list[Json] = []
@@ -154,6 +158,34 @@ class TeamsDouble:
         activity = {"type": "message", "id": self._new_event(), "replyToId": id, "value": button["data"]}
         self.tell(person, self.conversations[sent["conversation"]].address, activity)
 
+    def send_file(self, person: str, name: str, content: str | bytes, *, text: str = "") -> str:
+        """Let a person send a file in the chat with the bot. Returns Teams' id of the message."""
+        file = self._keep_file(content)
+        place = f"{self._origin}/drive/{file}/{name}"
+        info = {"downloadUrl": f"{self._origin}/files/{file}", "uniqueId": file, "fileType": name.rpartition(".")[2]}
+        attachment = {"contentType": DOWNLOAD_TYPE, "contentUrl": place, "name": name, "content": info}
+        return self._tell_message(person, f"@{person}", text, attachment)
+
+    def send_picture(self, person: str, content: bytes, *, text: str = "", address: str = "") -> str:
+        """Let a person paste a picture into a message. Returns Teams' id of the message."""
+        url = f"{self.service_url.rstrip('/')}/v3/attachments/{self._keep_file(content)}/views/original"
+        return self._tell_message(person, address or f"@{person}", text, {"contentType": "image/*", "contentUrl": url})
+
+    def answer_offer(self, person: str, id: str, *, accepts: bool = True, **changed: Any) -> None:
+        """Let a person accept or decline the file that a message of ours offers. `changed`: of `uploadInfo`."""
+        offer = objects_in(self.sent[id]["message"].get("attachments"))[0]
+        value: Json = {"type": "fileUpload", "action": "accept" if accepts else "decline"}
+        value["context"] = offer["content"]["acceptContext" if accepts else "declineContext"]
+        if accepts:
+            name, upload = offer["name"], str(uuid.UUID(int=self._dice.getrandbits(128), version=4))
+            self.drive[upload] = TeamsUpload(name, offer["content"]["sizeInBytes"])
+            value["uploadInfo"] = {
+                "contentUrl": f"{self._origin}/drive/{upload}/{name}", "name": name, "uniqueId": upload,
+                "uploadUrl": f"{self._origin}/uploads/{upload}", "fileType": name.rpartition(".")[2], **changed,
+            }  # fmt: skip
+        invoke = {"type": "invoke", "name": CONSENT_NAME, "id": self._new_event(), "replyToId": id, "value": value}
+        self.tell(person, f"@{person}", invoke)
+
     def install(self, person: str) -> None:
         """Let a person add the app."""
         self._open_chat(person)
@@ -204,7 +236,7 @@ class TeamsDouble:
         """Add a `TeamsFault`, which has the same fields. Earlier faults strike first."""
         self.faults.append(TeamsFault(call, how, after, times, status, code))
 
-    def again(self) -> None:
+    def post_again(self) -> None:
         """Post everything again, as after lost answers."""
         self.deliveries += [Delivery(activity) for activity in self.delivered]
 
@@ -251,7 +283,7 @@ class TeamsDouble:
             return {}
         if known.id == known.base and known.kind == "channel":
             raise ConnectorError(400, "BadSyntax", "A channel's message needs a conversation of its own.")
-        self._check_message(activity)
+        self._check_message(activity, known)
         self._count(known.base)
         if activity.get("text") and activity.get("attachments"):  # Teams splits it, and names neither
             self._keep(known, {**activity, "attachments": []})
@@ -267,7 +299,7 @@ class TeamsDouble:
         if channel:
             base = self._check_place(channel)
             message = object_at(parameters, "activity")
-            self._check_message(message)
+            self._check_message(message, base)
             self._count(base.base)
             thread = self._add_thread(base, self._new_id())
             id = self._keep(thread, message, thread.id.rpartition("=")[2])
@@ -289,7 +321,7 @@ class TeamsDouble:
             )
         return {"id": self._open_chat(person.id).id}
 
-    def change(self, conversation: str, id: str, activity: Json | None) -> Json | None:
+    def change_message(self, conversation: str, id: str, activity: Json | None) -> Json | None:
         """Edit a message of the bot; delete it if there is no activity. Returns the answer. Raises ConnectorError."""
         known = self._check_place(conversation)
         sent = self.sent.get(id)
@@ -298,9 +330,22 @@ class TeamsDouble:
         if activity is None:
             sent["is_deleted"] = True
             return None
-        self._check_message(activity)
+        self._check_message(activity, known)
         sent["message"] = activity
         return {"id": id}
+
+    def take_piece(self, upload: str, content_range: str, piece: bytes) -> int:
+        """Take a piece of a file for somebody's OneDrive. Returns the status of the answer."""
+        file = self.drive.get(upload)
+        if file is None or file.is_whole:
+            return 404
+        start = len(file.content)
+        if content_range != f"bytes {start}-{start + len(piece) - 1}/{file.size}":
+            return 416
+        if len(piece) % PIECE_UNIT_BYTES and start + len(piece) < file.size:
+            return 400
+        file.content += piece
+        return 201 if file.is_whole else 202
 
     # ------------------------------------------------------------ what the poster calls
 
@@ -322,6 +367,24 @@ class TeamsDouble:
             self.deliveries.remove(delivery)
 
     # ------------------------------------------------------------ inside
+
+    @property
+    def _origin(self) -> str:
+        return self.service_url.removesuffix("/").removesuffix("/teams")
+
+    def _keep_file(self, content: str | bytes) -> str:
+        id = f"0-file-{next(self._numbers)}"
+        self.files[id] = content.encode() if isinstance(content, str) else content
+        return id
+
+    def _tell_message(self, person: str, address: str, text: str, attachment: Json) -> str:
+        id = self._new_id()
+        message: Json = {"textFormat": "plain", "text": text, "attachments": [attachment]}
+        if not address.startswith("@"):
+            mark = f"<at>{BOT['name']}</at>"
+            message |= {"text": f"{mark} {text}", "entities": [{"type": "mention", "mentioned": BOT, "text": mark}]}
+        self.tell(person, address, {"type": "message", "id": id, **message})
+        return id
 
     def _new_id(self) -> str:
         return str(next(self._numbers))
@@ -362,7 +425,7 @@ class TeamsDouble:
             raise ConnectorError(403, "ConversationBlockedByUser", "User blocked the conversation with the bot.")
         return known
 
-    def _check_message(self, activity: Json) -> None:
+    def _check_message(self, activity: Json, conversation: TeamsConversation) -> None:
         if activity.get("type") != "message" or activity.get("textFormat", "markdown") not in (
             "plain",
             "markdown",
@@ -372,12 +435,11 @@ class TeamsDouble:
         attachments = objects_in(activity.get("attachments"))
         if not str(activity.get("text") or "").strip() and not attachments:
             raise ConnectorError(400, "BadSyntax", "Activity has no content")
-        if len(json.dumps(activity, ensure_ascii=False).encode("utf-16-le")) > MAX_MESSAGE_BYTES:
+        without_pictures = {**activity, "attachments": [{**each, "contentUrl": ""} for each in attachments]}
+        if len(json.dumps(without_pictures, ensure_ascii=False).encode("utf-16-le")) > MAX_MESSAGE_BYTES:
             raise ConnectorError(413, "MessageSizeTooBig", "Message size too large.")
-        for attachment in attachments:
-            rows = [list_at(block, "actions") for block in list_at(attachment, "content", "body")]
-            if attachment.get("contentType") != CARD_TYPE or any(len(row) > 6 for row in rows):
-                raise ConnectorError(400, "BadSyntax", "The card is not valid")
+        if not all(is_taken(attachment, conversation) for attachment in attachments):
+            raise ConnectorError(400, "BadSyntax", "The attachment is not valid")
 
     def _count(self, base: str) -> None:
         """Count a message. Raises ConnectorError if there are too many."""
@@ -393,24 +455,3 @@ class TeamsDouble:
         id = id or self._new_id()
         self.sent[id] = {"id": id, "conversation": conversation.id, "message": activity, "is_deleted": False}
         return id
-
-
-def read_text(message: Json) -> str:
-    """Return what people read of a message."""
-    lines = [
-        "".join(str(run.get("text")) for run in objects_in(block.get("inlines")))
-        for attachment in objects_in(message.get("attachments"))
-        for block in objects_in(object_at(attachment, "content").get("body"))
-        if block.get("type") == "RichTextBlock"
-    ]
-    text = str(message.get("text") or "")
-    if message.get("textFormat") == "xml":
-        for mark in ("<br>", "<br />"):
-            text = text.replace(mark, "")  # a line break stands after it
-        text = unescape(_strip_tags(text)).strip()
-    return text or "\n".join(lines)
-
-
-def _strip_tags(html: str) -> str:
-    """Return HTML without its tags."""
-    return "".join(piece.rpartition(">")[2] for piece in html.split("<")) if "<" in html else html

@@ -15,8 +15,12 @@ TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
 CLIENT_SECRET = "a-secret~of.the-registration"
 ISSUER = "https://api.botframework.com"
 KEY_ID = "key-1"
-MAX_MESSAGE_BYTES = 28 * 1024
-"""Bytes of a message, in UTF-16."""
+MAX_MESSAGE_BYTES = 100 * 1024
+"""Bytes of a message in UTF-16, without its pictures
+(https://learn.microsoft.com/microsoftteams/platform/bots/how-to/format-your-bot-messages)."""
+PIECE_UNIT_BYTES = 320 * 1024
+"""A piece of an uploaded file is a multiple of it, unless it is the last one
+(https://learn.microsoft.com/graph/api/driveitem-createuploadsession)."""
 FaultKind = Literal["drop", "hang", "cut", "500", "502", "503", "504", "412", "429", "html", "error", "empty"]
 _ERRORS = {
     "500": (500, "ServiceError"), "503": (503, "ServiceUnavailable"), "504": (504, "GatewayTimeout"),
@@ -50,7 +54,8 @@ def make_fault_error(how: str) -> ConnectorError:
 
 @dataclass
 class TeamsFault(CallFault):
-    """What goes wrong with calls of this name: token, openid, keys, post, create, edit, delete, typing, look.
+    """What goes wrong with calls of this name: token, openid, keys, post, create, edit, delete, typing, look,
+    download, picture, upload.
 
     `how`: "drop" (the connection is closed), "hang", "cut" (the answer breaks off), "500" and its like, "html" (a page
     with status 200), "empty" (202 without a body), or "error" (with `status` and `code`).
@@ -73,6 +78,19 @@ class TeamsPerson:
     @property
     def account(self) -> Json:
         return {"id": f"29:1{self.id.replace('-', '')}", "name": self.name, "aadObjectId": self.id}
+
+
+@dataclass
+class TeamsUpload:
+    """A file in somebody's OneDrive, of which `content` has come so far. `size`: of the whole, in bytes."""
+
+    name: str
+    size: int
+    content: bytes = b""
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.content) == self.size
 
 
 @dataclass

@@ -27,13 +27,15 @@ from semel.text.json_types import Json
 CONTROL = frozenset(
     {
         "person", "group", "channel", "remove_bot", "write", "edit", "delete", "react", "press", "install", "shown",
-        "texts", "buttons", "fail", "again",
+        "texts", "buttons", "fail", "post_again", "send_file", "answer_offer",
     }
 )  # fmt: skip
 """The methods of the double that `POST /control/NAME` calls."""
 TOKEN_PATH = f"/login/{TENANT}/oauth2/v2.0/token"
 NO_METHOD = "The requested resource does not support http method '{}'."
 CONVERSATIONS_PATH = "/teams/v3/conversations"
+FILE_PATHS = {"/files/": "download", "/uploads/": "upload", "/teams/v3/attachments/": "picture"}
+"""Where files are, and the names of calls there."""
 
 
 @asynccontextmanager
@@ -82,6 +84,9 @@ def _name_call(request: HttpRequest, path: str) -> str:
     if request.method == "POST" and path.startswith(f"{CONVERSATIONS_PATH}/"):
         activity = _read_json(request)
         return "typing" if isinstance(activity, dict) and activity.get("type") == "typing" else "post"
+    for prefix, name in FILE_PATHS.items():
+        if path.startswith(prefix):
+            return name
     return {"PUT": "edit", "DELETE": "delete"}.get(request.method, "look")
 
 
@@ -102,12 +107,31 @@ def _call(double: TeamsDouble, request: HttpRequest, path: str, name: str) -> Ht
         )
     if name == "keys":
         return _json_reply(200, {"keys": [key.publish() for key in double.keys]})
+    if name in ("download", "upload"):
+        return _call_drive(double, request, path.split("/")[2], name)
     try:
         double.check_access(request.headers.get("authorization", "").removeprefix("Bearer "))
+        if name == "picture":
+            content = double.files.get(path.removeprefix("/teams/v3/attachments/").removesuffix("/views/original"))
+            return HttpReply(404) if content is None else HttpReply(200, content, {"content-type": "image/png"})
         return _call_connector(double, request, path, name)
     except ConnectorError as error:
         wait = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
         return _json_reply(error.status, error.body(), wait)
+
+
+def _call_drive(double: TeamsDouble, request: HttpRequest, id: str, name: str) -> HttpReply:
+    """Answer as OneDrive does: an address is the key to its file, and a token beside it is refused."""
+    if "authorization" in request.headers:
+        return HttpReply(401)
+    if name == "upload":
+        status = double.take_piece(id, request.headers.get("content-range", ""), request.body)
+        return _json_reply(status, {"id": id})
+    content = double.files.get(id)
+    if content is None:
+        return HttpReply(404)
+    fields = {"content-type": "application/octet-stream", "content-disposition": "attachment"}
+    return HttpReply(200, content, fields)
 
 
 def _login(double: TeamsDouble, request: HttpRequest) -> HttpReply:
@@ -141,7 +165,7 @@ def _call_connector(double: TeamsDouble, request: HttpRequest, path: str, name: 
         return _json_reply(201, double.take(parts[0], body))
     if len(parts) != 3 or name == "look":
         raise ConnectorError(405, "MethodNotAllowed", NO_METHOD.format(request.method))
-    answer = double.change(parts[0], parts[2], body if name == "edit" else None)
+    answer = double.change_message(parts[0], parts[2], body if name == "edit" else None)
     return HttpReply(200) if answer is None else _json_reply(200, answer)
 
 

@@ -181,7 +181,7 @@ class WhatsAppDouble:
         """Add a `WhatsAppFault`, which has the same fields. Earlier faults strike first."""
         self.faults.append(WhatsAppFault(call, how, after, times, code, status))
 
-    def again(self) -> None:
+    def post_again(self) -> None:
         """Post everything again, as after lost answers."""
         self.deliveries += [Delivery(payload) for payload in self.delivered]
 

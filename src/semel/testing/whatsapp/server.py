@@ -22,7 +22,7 @@ from semel.text.json_types import Json
 CONTROL = frozenset(
     {
         "person", "group", "write", "send_file", "react", "press", "edit", "revoke", "read", "shown", "texts", "fail",
-        "again",
+        "post_again",
     }
 )  # fmt: skip
 """The methods of the double that `POST /control/NAME` calls."""
