@@ -54,7 +54,7 @@ async def test_a_mention_is_answered_in_its_thread_and_goes_on_there(tmp_path: P
         assert (await shown(house, ROOM, "Hello Ann."))["thread_ts"] == root
         house.double.write(ROOM, BOB, script("Hello Bob."), thread=root)
         assert (await shown(house, ROOM, "Hello Bob."))["thread_ts"] == root
-        house.double.again()
+        house.double.post_again()
         await until(lambda: not house.double.pending)
         assert house.double.texts(ROOM) == ["Hello Ann.", "Hello Bob."]
 

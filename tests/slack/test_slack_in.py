@@ -51,8 +51,8 @@ async def test_a_message_and_its_mention_and_every_repeat_are_one(tmp_path: Path
         await there.online()
         there.double.write(ROOM, ANN, f"<@{BOT}> hello")
         await there.hear(1)
-        there.double.again()
-        there.double.again()
+        there.double.post_again()
+        there.double.post_again()
         await there.acknowledged()
         await there.again()
         there.double.write(there.direct, ANN, "last")
@@ -68,6 +68,17 @@ async def test_one_message_of_a_person_under_two_time_stamps_is_one(there: Slack
     assert [event.text for event in await there.hear(3)] == ["once", "once", "elsewhere"]
     await there.acknowledged()
     assert len(there.inbox.events) == 3
+
+
+async def test_the_mention_of_a_message_under_two_time_stamps_is_one_turn(tmp_path: Path) -> None:
+    async with slack(tmp_path, SlackDouble(mentions=True)) as there:
+        await there.online()
+        for _ in range(2):
+            there.double.write(ROOM, ANN, f"<@{BOT}> once", client_msg_id="g-1")
+        there.double.write(ROOM, ANN, f"<@{BOT}> last")
+        assert [event.text for event in await there.hear(2)] == ["once", "last"]
+        await there.acknowledged()
+        assert len(there.inbox.events) == 2
 
 
 async def test_one_message_under_two_time_stamps_is_one_also_around_a_kill(there: SlackHouse) -> None:

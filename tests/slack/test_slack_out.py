@@ -109,7 +109,7 @@ async def test_buttons_stand_under_a_request_and_a_press_is_an_answer(there: Sla
     assert (echo.kind, echo.key, echo.of) == ("echo", "k-9", receipt.id)
     assert (press.kind, press.text, press.of, press.sender.id) == ("message", "/approve 3", receipt.id, ANN)
     assert press.address == there.direct and press.mentioned
-    there.double.again()
+    there.double.post_again()
     await there.acknowledged()
     there.double.press(there.direct, message["ts"], "Allow once", ANN)
     third = (await there.hear(3))[-1]

@@ -93,6 +93,10 @@ def parse_message_id(id: str) -> tuple[str, str]:
     return channel, to_ts(number)
 
 
+def _digest(channel: str, author: str, id: str) -> str:
+    return hashlib.blake2b(f"{channel} {author} {id}".encode(), digest_size=8).hexdigest()
+
+
 @dataclass
 class SlackCursor:
     """What was put, so that the history can be read from there on.
@@ -101,7 +105,8 @@ class SlackCursor:
     the time stamp up to which everything was put, apart from what Slack delivers late. Both are seconds since the
     epoch. `threads`: threads that the bot takes part in, as (channel, `ts`), the least recent first. The value says
     whether the thread began with a mention of the bot, so that every reply in it is for the bot.
-    `first_ts`: the `ts` of the newest messages, by a digest of channel, author and `client_msg_id`.
+    `first_ts`: the `ts` of the newest messages, by a digest of channel, author and `client_msg_id`; of a repeat, by its
+    own `ts` instead.
     """
 
     team: str
@@ -122,10 +127,14 @@ class SlackCursor:
         """Return whether a thread is known to have begun with a mention of the bot."""
         return ts is not None and self.threads.get((channel, ts), False)
 
-    def is_repeat(self, channel: str, author: str, client_msg_id: str, ts: str) -> bool:
-        """Return whether another message has this `client_msg_id`. If none is known, remember this one by its `ts`."""
-        digest = hashlib.blake2b(f"{channel} {author} {client_msg_id}".encode(), digest_size=8).hexdigest()
-        first_ts = self.first_ts.setdefault(digest, ts)
+    def is_repeat(self, channel: str, author: str, client_msg_id: str | None, ts: str) -> bool:
+        """Return whether another message has this `client_msg_id`. If none is known, remember this one by its `ts`.
+
+        An `app_mention` may have none; it is a repeat if the message with its `ts` was one.
+        """
+        first_ts = self.first_ts.get(_digest(channel, author, client_msg_id or ts), ts)
+        if client_msg_id is not None:
+            self.first_ts[_digest(channel, author, client_msg_id if first_ts == ts else ts)] = first_ts
         if len(self.first_ts) > MAX_REMEMBERED_CLIENT_IDS:
             del self.first_ts[next(iter(self.first_ts))]
         return first_ts != ts

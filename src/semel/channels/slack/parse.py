@@ -145,8 +145,8 @@ class SlackParser:
         if self._us.wrote(message):
             return self._parse_own(channel, message)
         incoming = self._make_incoming("message", channel, message, message)
-        client_msg_id, ts = text_at(message, "client_msg_id"), str(message["ts"])
-        if client_msg_id is not None and self._cursor.is_repeat(channel, _author_id(message), client_msg_id, ts):
+        client_msg_id = text_at(message, "client_msg_id")
+        if self._cursor.is_repeat(channel, _author_id(message), client_msg_id, str(message["ts"])):
             return []
         return [SlackDraft(incoming, _parse_files(message))]
 

@@ -276,7 +276,8 @@ class SlackDouble:
         event = {**told, "channel": channel, "channel_type": kinds[place.kind], "event_ts": message["ts"]}
         self.tell_event(event)
         if self.mentions and place.kind != "im" and f"<@{self.bot_user}>" in message.get("text", ""):
-            mention = {name: value for name, value in event.items() if name not in ("channel_type", "files")}
+            left_out = ("channel_type", "files", "client_msg_id")  # https://docs.slack.dev/reference/events/app_mention
+            mention = {name: value for name, value in event.items() if name not in left_out}
             self.tell_event({**mention, "type": "app_mention"})
 
     def tell_change(self, channel: str, message: Json, previous: Json) -> None:
