@@ -120,6 +120,27 @@ async def test_a_topic_is_part_of_the_address(group: TelegramHouse) -> None:
         await group.channel.send(group.op("x", to=f"{FORUM}:topic-999"))
 
 
+async def test_a_direct_message_of_a_channel_is_answered_in_the_topic_of_its_person(group: TelegramHouse) -> None:
+    chat = -1_002_222_222_222
+    group.double.group(chat, "Garden News", direct=True, status="administrator")
+    first = group.double.write(chat, "hello", sender=ANNA)
+    group.double.write(chat, "me too", sender=8)
+    await group.online()
+    anna, bert = (await group.hear(3))[-2:]
+    assert (anna.address, bert.address) == (f"{chat}:direct-{ANNA}", f"{chat}:direct-{8}")
+    for event in (anna, bert):
+        receipt = await group.channel.send(group.op(f"for {event.sender and event.sender.id}", to=event.address))
+        await group.channel.typing(event.address)
+        id = int(receipt.id.rpartition("/")[2])
+        topic = group.double.chats[chat].messages[id].body["direct_messages_topic"]["topic_id"]
+        assert event.sender is not None and str(topic) == event.sender.id
+    assert group.double.asked("sendChatAction") == [], "Telegram has no sign of typing in such a topic"
+    group.double.react(chat, first, "👍", sender=ANNA)
+    assert (await group.hear(4))[-1].address == f"{chat}:direct-{ANNA}"
+    with pytest.raises(Rejected, match="topic must be specified"):
+        await group.channel.send(group.op("to whom?", to=str(chat)))
+
+
 async def test_typing_is_shown_in_the_topic(group: TelegramHouse) -> None:
     topic = group.double.topic(FORUM, "Garden")
     await group.channel.typing(f"{FORUM}:topic-{topic}")

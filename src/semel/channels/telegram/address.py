@@ -1,8 +1,9 @@
 """Addresses of chats, ids of messages, and the cursor.
 
-An address is a chat's id, followed by `:topic-ID` for a topic of a forum. A message id is `CHAT/MESSAGE`, in receipts,
-keys and references alike. When a group becomes a supergroup, Telegram gives it a new id; its address keeps the first
-id, so that the conversation stays in its session.
+An address is a chat's id, followed by `:topic-ID` for a topic of a forum, or by `:direct-ID` for the topic of a person
+in the direct messages of a channel (https://core.telegram.org/bots/api#directmessagestopic). A message id is
+`CHAT/MESSAGE`, in receipts, keys and references alike. When a group becomes a supergroup, Telegram gives it a new id;
+its address keeps the first id, so that the conversation stays in its session.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_ADDRESS = re.compile(r"(-?[0-9]{1,19})(?::topic-([0-9]{1,19}))?")
+_ADDRESS = re.compile(r"(-?[0-9]{1,19})(?::(topic|direct)-([0-9]{1,19}))?")
 _MESSAGE = re.compile(r"(-?[0-9]{1,19})/([0-9]{1,19})")
 GENERAL_TOPIC = 1
 """The General topic, which every forum has. Telegram wants its id omitted when sending."""
@@ -21,10 +22,11 @@ GENERAL_TOPIC = 1
 
 @dataclass(frozen=True)
 class ChatPlace:
-    """A parsed address: a chat, or a topic in it."""
+    """A parsed address: a chat, or a topic in it. `is_direct`: it is a topic of a channel's direct messages."""
 
     chat: int
     topic: int | None = None
+    is_direct: bool = False
 
     @property
     def is_shared(self) -> bool:
@@ -32,7 +34,16 @@ class ChatPlace:
         return self.chat < 0
 
     def __str__(self) -> str:
-        return str(self.chat) if self.topic is None else f"{self.chat}:topic-{self.topic}"
+        if self.topic is None:
+            return str(self.chat)
+        return f"{self.chat}:{'direct' if self.is_direct else 'topic'}-{self.topic}"
+
+    @property
+    def topic_params(self) -> dict[str, int]:
+        """The parameter of a call that names the topic; {} if there is none."""
+        if self.topic is None:
+            return {}
+        return {"direct_messages_topic_id" if self.is_direct else "message_thread_id": self.topic}
 
 
 def parse_address(address: str) -> ChatPlace:
@@ -40,8 +51,8 @@ def parse_address(address: str) -> ChatPlace:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError(f"{address!r} is not a Telegram address; write a chat's id, or CHAT:topic-ID")
-    topic = int(match[2]) if match[2] else None
-    return ChatPlace(int(match[1]), None if topic == GENERAL_TOPIC else topic)
+    is_direct, topic = match[2] == "direct", int(match[3]) if match[3] else None
+    return ChatPlace(int(match[1]), None if topic == GENERAL_TOPIC and not is_direct else topic, is_direct)
 
 
 def message_id(chat: int, message: int) -> str:

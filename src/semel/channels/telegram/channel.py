@@ -149,10 +149,9 @@ class TelegramChannel:
     async def typing(self, address: str) -> None:
         """Show the typing indicator for five seconds. May raise; the indicator is best effort."""
         where = parse_address(address)
-        params: Json = {"chat_id": current_chat(self._moved, where.chat), "action": "typing"}
-        if where.topic is not None:
-            params["message_thread_id"] = where.topic
-        await self._api.call("sendChatAction", params)
+        if not where.is_direct:  # sendChatAction takes no such topic
+            params: Json = {"chat_id": current_chat(self._moved, where.chat), "action": "typing", **where.topic_params}
+            await self._api.call("sendChatAction", params)
 
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""

@@ -182,8 +182,11 @@ def _parse_text(message: Json, us: BotIdentity, files: bool) -> tuple[str, bool]
 def _parse_place(message: Json, moved: Mapping[int, int]) -> ChatPlace:
     """Return the chat or topic of a message. `message_thread_id` is a topic only with `is_topic_message`: replies
     outside of topics have it, too."""
+    chat, direct = first_chat(moved, int(message["chat"]["id"])), message.get("direct_messages_topic")
+    if isinstance(direct, dict):
+        return ChatPlace(chat, int(direct["topic_id"]), is_direct=True)
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
-    return ChatPlace(first_chat(moved, int(message["chat"]["id"])), None if topic is None else int(topic))
+    return ChatPlace(chat, None if topic is None else int(topic))
 
 
 def _parse_title(message: Json) -> str:

@@ -125,6 +125,7 @@ def _describe_refusal(reply: TelegramReply) -> str:
         ("can't initiate", "this person must write to the bot first"),
         ("chat not found", "the bot is not there, or this person never wrote to it"),
         (_TOPIC_GONE, "this topic does not exist (any more)"),
+        ("topic must be specified", "write to one person there: the chat's id and :direct-ID of their topic"),
         ("not a member", "add the bot to the group again"),
         ("was kicked", "add the bot to the group again"),
         ("reaction_invalid", "this chat does not allow this reaction"),

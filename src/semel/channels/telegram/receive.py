@@ -65,7 +65,7 @@ class Topics:
 
     def learn(self, message: str, address: str) -> None:
         """Remember a message's address if it is in a topic."""
-        if ":topic-" in address:
+        if ":" in address:
             self._addresses[message] = address
 
     def place(self, incoming: Incoming) -> Incoming:

@@ -166,9 +166,7 @@ def _render_text(op: Op, max_units: int, plain: bool) -> tuple[str, list[Json]]:
 
 def _destination_params(op: Op, destination: ChatPlace, moved: Mapping[int, int]) -> Json:
     """Return the parameters for the chat, the topic and, in groups, the answered message."""
-    params: Json = {"chat_id": current_chat(moved, destination.chat)}
-    if destination.topic is not None:
-        params["message_thread_id"] = destination.topic
+    params: Json = {"chat_id": current_chat(moved, destination.chat), **destination.topic_params}
     if destination.is_shared and op.answers is not None and op.n == 0:
         try:
             chat, id = message(op.answers.id)

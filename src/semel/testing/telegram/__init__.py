@@ -28,9 +28,9 @@ Modelled, as https://core.telegram.org/bots/api documents it and Telegram's own 
   sendVideo, sendVoice, getFile and the download; methods in any case; parameters as JSON, form, multipart or query
 - texts of 4096 and captions of 1024 UTF-16 units, counted after entities; entities that must lie inside the text, on
   whole characters, and nest as documented; 100 entities; uploads of 50 MB (photos 10 MB), downloads of 20 MB
-- private chats, groups, supergroups, channels, forum topics, replies, message ids (one count for private chats and
-  basic groups, one of its own for each supergroup), privacy mode, reactions that only an administrator bot gets, a bot
-  that is blocked, removed or made an administrator, a group that becomes a supergroup
+- private chats, groups, supergroups, channels, forum topics, direct messages of channels, replies, message ids (one
+  count for private chats and basic groups, one of its own for each supergroup), privacy mode, reactions that only an
+  administrator bot gets, a bot that is blocked, removed or made an administrator, a group that becomes a supergroup
 - flood limits, if `limits` is set: a message a second in a chat, 20 a minute in a group, 30 a second in all
 - faults, before or after a call took effect: `semel.testing.telegram.model.ApiFault`
 

@@ -279,6 +279,12 @@ def writable_chat(double: TelegramDouble, params: Json) -> Chat:
 
 
 def topic_fields(chat: Chat, params: Json) -> Json:
+    """Return the fields of a message that name its topic (https://core.telegram.org/bots/api#sendmessage)."""
+    direct = read_int(params, "direct_messages_topic_id")
+    if chat.is_direct and direct is None:
+        raise bad_request("Channel direct messages topic must be specified")
+    if direct is not None:
+        return {"direct_messages_topic": {"topic_id": direct}}
     id = read_int(params, "message_thread_id")
     if id is None:
         return {}

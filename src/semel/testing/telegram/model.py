@@ -87,6 +87,7 @@ class Chat:
     title: str = ""
     human: TelegramAccount | None = None  # the person of a private chat
     forum: bool = False
+    is_direct: bool = False  # whether it holds the direct messages of a channel, a topic for each person
     status: Status = "member"
     blocked: bool = False  # whether the person of a private chat blocked the bot
     moved_to: int | None = None  # the id of the supergroup that this group became
@@ -105,7 +106,8 @@ class Chat:
             del person["is_bot"]
             return {**person, "type": "private"}
         chat: Json = {"id": self.id, "type": self.type, "title": self.title}
-        return {**chat, "is_forum": True} if self.forum else chat
+        flags = {"is_forum": self.forum, "is_direct_messages": self.is_direct}
+        return {**chat, **{name: True for name, holds in flags.items() if holds}}
 
     def member(self, me: Json) -> Json:
         """Return the bot's ChatMember object in this chat. `me`: the bot's User object."""

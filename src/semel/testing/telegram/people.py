@@ -41,16 +41,18 @@ class TelegramPeople:
         title: str = "Group",
         *,
         forum: bool = False,
+        direct: bool = False,
         status: Status = "member",
         type: Literal["group", "supergroup", "channel"] | None = None,
     ) -> Json:
         """Make a group or a channel that the bot is in. Returns its Chat object.
 
-        `type`: by default a supergroup for ids below -1000000000000, else a basic group. `status`: the bot's.
+        `direct`: whether it holds the direct messages of a channel; each person who writes there has a topic, with
+        their id. `type`: by default a supergroup for ids below -1000000000000, else a basic group. `status`: the bot's.
         """
         kind = type or ("supergroup" if id < -1_000_000_000_000 else "group")
         last = self.before + 1  # the message about its creation, or the topic "General"
-        self.chats[id] = Chat(id, kind, title, forum=forum, status=status, last_message_id=last)
+        self.chats[id] = Chat(id, kind, title, forum=forum, is_direct=direct, status=status, last_message_id=last)
         return self.chats[id].json()
 
     def topic(self, chat: int, name: str) -> int:
@@ -102,13 +104,16 @@ class TelegramPeople:
         """
         place = self._chat(chat)
         id = self.next_id(place)
+        author = chat if sender is None else sender
         message: Json = {"message_id": id, **self._topic_fields(topic), **body}
+        if place.is_direct:
+            message["direct_messages_topic"] = {"topic_id": author, "user": self._human(author).json()}
         if reply_to is not None and reply_to in place.messages:
             quoted = place.messages[reply_to].body
             message["reply_to_message"] = {key: value for key, value in quoted.items() if key != "reply_to_message"}
         elif topic is not None and topic in place.messages:  # in forums, Telegram adds the topic's first message
             message["reply_to_message"] = place.messages[topic].body
-        self._post_message(place, message, chat if sender is None else sender)
+        self._post_message(place, message, author)
         return id
 
     def send_file(
