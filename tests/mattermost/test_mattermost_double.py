@@ -27,7 +27,7 @@ REFERENCE = "https://docs.mattermost.com/api/reference"
 @dataclass
 class Case:
     """A request, and the documented answer. `error`: its id, "" if there is none. `has`: fields of the answer; None for
-    one that is not there. `page`: the part of the reference that says so, or the file of the server's source
+    one that is not there. `page`: the page below REFERENCE that says so, or the file of the server's source
     (https://github.com/mattermost/mattermost, server/channels or server).
 
     In paths and bodies ROOM, OUT, POST, THEIRS and ANN stand for ids: a channel with the bot, one without, a post of
@@ -56,7 +56,7 @@ def save(double: MattermostDouble) -> None:
 
 
 DENIED = "api.context.permissions.app_error"
-USERS, CHANNELS, POSTS = "users, Get a user", "channels, Get a channel", "posts, Create a post"
+USERS, CHANNELS, POSTS = "get-user", "get-channel", "create-post"
 CASES = [
     Case("GET /users/me", has={"id": BOT, "username": "semel", "is_bot": True}, page=USERS),
     Case("GET /users/ANN", has={"username": "ann", "is_bot": None}, page="source: public/model/user.go, omitempty"),
@@ -65,7 +65,7 @@ CASES = [
     Case("GET /channels/OUT", status=403, error=DENIED, page=CHANNELS),
     Case(
         "POST /channels/direct", [BOT, "ANN"], 201, has={"type": "D", "display_name": ""},
-        page="channels, Create a direct message channel",
+        page="create-direct-channel",
     ),
     Case(
         "POST /channels/direct", [BOT], 400, "api.context.invalid_body_param.app_error",
@@ -107,30 +107,30 @@ CASES = [
         "POST /posts", {"channel_id": "ROOM", "message": "x", "pending_post_id": "saving"}, 500,
         "api.post.deduplicate_create_post.pending", page="source: app/post.go, deduplicateCreatePost", prepare=save,
     ),
-    Case("GET /posts/POST", has={"message": "ours"}, page="posts, Get a post"),
-    Case("GET /posts/gone", status=404, error="app.post.get.app_error", page="posts, Get a post"),
-    Case("PUT /posts/POST/patch", {"message": "new"}, has={"message": "new"}, page="posts, Patch a post"),
+    Case("GET /posts/POST", has={"message": "ours"}, page="get-post"),
+    Case("GET /posts/gone", status=404, error="app.post.get.app_error", page="get-post"),
+    Case("PUT /posts/POST/patch", {"message": "new"}, has={"message": "new"}, page="patch-post"),
     Case(
         "PUT /posts/POST/patch", {"message": "ours"}, has={"edit_at": 0},
         page="source: app/post.go, UpdatePost: the same text is no edit",
     ),
-    Case("PUT /posts/THEIRS/patch", {"message": "new"}, 403, DENIED, page="posts, Patch a post"),
+    Case("PUT /posts/THEIRS/patch", {"message": "new"}, 403, DENIED, page="patch-post"),
     Case(
         "PUT /posts/gone/patch", {"message": "new"}, 403, DENIED,
         page="source: api4/post.go, postPatchChecks: also if it is gone",
     ),
-    Case("DELETE /posts/POST", has={"status": "OK"}, page="posts, Delete a post"),
+    Case("DELETE /posts/POST", has={"status": "OK"}, page="delete-post"),
     Case("DELETE /posts/gone", status=404, error="app.post.get.app_error", page="source: api4/post.go, deletePost"),
     Case(
         "POST /reactions", {"user_id": BOT, "post_id": "THEIRS", "emoji_name": "eyes"}, 201, has={"user_id": BOT},
-        page="reactions, Create a reaction",
+        page="save-reaction",
     ),
     Case(
         "POST /reactions", {"user_id": BOT, "post_id": "gone", "emoji_name": "eyes"}, 403, DENIED,
         page="source: api4/reaction.go, saveReaction: of a post that never was",
     ),
-    Case("POST /users/me/typing", {"channel_id": "ROOM"}, has={"status": "OK"}, page="users, Publish a user typing"),
-    Case("GET /channels/OUT/posts", status=403, error=DENIED, page="posts, Get posts for a channel"),
+    Case("POST /users/me/typing", {"channel_id": "ROOM"}, has={"status": "OK"}, page="publish-user-typing"),
+    Case("GET /channels/OUT/posts", status=403, error=DENIED, page="get-posts-for-channel"),
     Case("GET /nothing", status=404, error="api.context.404.app_error", page="source: web/handlers.go, Handle404"),
 ]  # fmt: skip
 
@@ -159,8 +159,8 @@ def test_a_request_is_answered_as_documented(case: Case) -> None:
 
     status, answer = call(double, fill(case.request), json.loads(fill(json.dumps(case.body))))
     expected = case.has if not case.error else {"id": case.error, "status_code": case.status}
-    assert status == case.status, f"{REFERENCE}: {case.page}"
-    assert {name: answer.get(name) for name in expected} == expected, f"{REFERENCE}: {case.page}"
+    assert status == case.status, f"{REFERENCE}/{case.page}"
+    assert {name: answer.get(name) for name in expected} == expected, f"{REFERENCE}/{case.page}"
 
 
 def test_pages_have_the_newest_first_and_since_tells_of_changes(double: MattermostDouble, room: str) -> None:
