@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from gateway_world import script
-from teams_chat import chat, shown
+from posting_double import find_shown
+from teams_chat import chat
 from teams_house import ANN, BOB, CHAT, TeamsHouse, until
 
 from semel.channels.teams.files import FILE_TYPE, OFFER_TYPE
@@ -185,8 +186,8 @@ async def test_an_agents_file_reaches_its_person_and_the_agent_learns_that_one_w
         (world.work / "a.txt").write_text("the list")
         call = {"call": "send_file", "arguments": {"path": "a.txt", "text": "Here it is."}}
         house.double.write(ANN, script(call))
-        id = await shown(house, "[a.txt]")
-        await shown(house, "Here it is.")
+        id = await find_shown(house.double, CHAT, "[a.txt]")
+        await find_shown(house.double, CHAT, "Here it is.")
         house.double.answer_offer(ANN, id)
         await until(lambda: kind_of(house, id) == FILE_TYPE)
         assert [file.content for file in house.double.drive.values()] == [b"the list"]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from gateway_world import World, script
-from whatsapp_house import ANN, WhatsAppDouble, WhatsAppHouse, until, whatsapp
+from posting_double import find_shown, post_deliveries
+from whatsapp_house import ANN, WhatsAppDouble, until, whatsapp
 
 from semel.gateway.settings import ChannelSettings, PersonSettings
 
@@ -28,38 +29,13 @@ async def chat(tmp_path: Path, double: WhatsAppDouble | None = None, **settings:
             channel_settings={"whatsapp": ChannelSettings(name="whatsapp", kind="whatsapp")},
         )  # fmt: skip
         async with world:
-            posting = asyncio.create_task(post(world, house))
+            posting = asyncio.create_task(post_deliveries(world, "whatsapp", house.double))
             try:
                 yield world, house
             finally:
                 posting.cancel()
                 with suppress(asyncio.CancelledError):
                     await posting
-
-
-async def post(world: World, house: WhatsAppHouse) -> None:
-    """Post what Meta has to the gateway, again and again until it is taken."""
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(0.01)
-        if (delivery := house.double.next_delivery(loop.time())) is not None:
-            headers, body = house.double.make_request(delivery.payload)
-            lowered = {name.lower(): value for name, value in headers.items()}
-            status, _ = await world.gateway.hook("whatsapp", lowered, body)
-            house.double.note_delivery(delivery, status, loop.time())
-
-
-async def shown(house: WhatsAppHouse, words: str) -> str:
-    """The id of our message with these words, once it is there."""
-    found: list[str] = []
-
-    def there() -> bool:
-        texts = zip(house.double.shown(ANN), house.double.texts(ANN), strict=True)
-        found[:] = [message["id"] for message, text in texts if words in text]
-        return bool(found)
-
-    await until(there)
-    return found[0]
 
 
 async def parts(world: World, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
@@ -77,11 +53,11 @@ async def parts(world: World, holds: Callable[[list[dict[str, Any]]], bool]) -> 
 async def test_a_request_is_answered_by_a_button_once_and_repeats_of_meta_change_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path) as (world, house):
         house.double.write(ANN, script(ASK))
-        asked = await shown(house, "The agent asks for permission: rm -r build")
+        asked = await find_shown(house.double, ANN, "The agent asks for permission: rm -r build")
         house.double.press(ANN, asked, "Allow once")
-        await shown(house, "tidy")
+        await find_shown(house.double, ANN, "tidy")
         house.double.press(ANN, asked, "Allow once")
-        await shown(house, "That request is gone")
+        await find_shown(house.double, ANN, "That request is gone")
         texts = house.double.texts(ANN)
         house.double.post_again()
         await until(lambda: not house.double.deliveries)
@@ -96,7 +72,7 @@ async def test_a_lost_answer_is_settled_by_the_report_and_shown_once(tmp_path: P
         house.double.fail("messages", "502", after=True)
         for text in ("one", "two", "three"):
             house.double.write(ANN, script(text))
-            await shown(house, text)
+            await find_shown(house.double, ANN, text)
         await world.sent()
         assert house.double.texts(ANN) == ["one", "two", "three"]
 
@@ -118,7 +94,7 @@ async def test_a_message_without_a_report_is_held_until_one_comes(tmp_path: Path
 async def test_what_fails_after_24_hours_is_told(tmp_path: Path) -> None:
     async with chat(tmp_path) as (world, house):
         house.double.write(ANN, script("one"))
-        await shown(house, "one")
+        await find_shown(house.double, ANN, "one")
         house.clock.now += 25 * 3600.0
         await world.gateway.say(SESSION, script("two"), key="k")
         [_, part] = await parts(world, lambda them: [part["state"] for part in them][1:] == ["rejected"])
