@@ -247,7 +247,7 @@ class Destinations:
         first = {**following, **(op or {})}
         caps = channel.caps
         if first["kind"] == "file" and caps.caption_len == 0 and text:
-            rest = self.legs(dest, session, text)
+            rest = self.cut_legs(dest, session, text)
             return (Leg(0, 0, name, dest, {"text": "", **first}), *rest)
         if first["kind"] not in ("post", "file") or caps.max_len is None or not text:
             return (Leg(0, len(text), name, dest, {"text": text, **first}),)
