@@ -80,6 +80,7 @@ async def test_a_reaction_of_who_may_not_answer_or_to_another_message_allows_not
         hello = Post((await w.until_shown("", "room")) and w.chat.platform.log[0].id, "", "room", "")
         await asked(w, BOB, room="room")
         post = posted(w, "asks for permission")
+        await w.sent()  # a reaction before the gateway knows that the message arrived is an ordinary one
         await press_reaction(w, post, "✅", BOB)
         await w.until_shown("/approve: ", "room")
         await press_reaction(w, hello, "✅")
@@ -97,6 +98,7 @@ async def test_a_reaction_answers_the_request_that_it_is_under(tmp_path: Path) -
     async with asking(tmp_path, facts=REACTING) as w:
         await asked(w, step=TWO)
         await w.until_shown("asks for permission: rm -r dist")
+        await w.sent()
         await press_reaction(w, posted(w, "permission: rm -r build"), "✅")
         assert await w.until_shown("Allow once: ") == "Allow once: rm -r build"
 
@@ -114,9 +116,11 @@ async def test_where_an_account_has_one_reaction_the_text_names_the_emoji_and_no
     async with asking(tmp_path, facts={**REACTING, "one_reaction": True}) as w:
         told = await asked(w)
         assert "\n1. ✅ " in told and "reacts with an option's emoji" in told
+        await w.sent()
         await press_reaction(w, posted(w, "asks for permission"), "✅")
         await w.until_shown("tidy")
         post = await ask(w, "Which colour?", "red", "deep blue")
+        await w.sent()
         assert post.text.endswith("\n\nTo answer, write, or react to it with an option's number (1️⃣ 2️⃣).")
         await press_reaction(w, post, "2️⃣")
         assert (await until_edited(w, 2)).text == f"{post.text}\n\ndeep blue, by ada"
