@@ -304,6 +304,41 @@ def test_task_lists_and_footnotes_are_drawn_and_no_sign_of_them_is_lost(page: Br
     )
 
 
+PLACED = """(() => {
+  const lefts = (node) => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    return new Set([...range.getClientRects()].map((rect) => Math.round(rect.left)));
+  };
+  const middle = ({top, bottom}) => (top + bottom) / 2;
+  const text = [...document.querySelector('.task').childNodes].find((node) => node.data?.trim());
+  const [plain, noted] = [...document.querySelectorAll('.rich ol li')].map((item) => item.offsetHeight);
+  const summary = document.querySelector('.disclosure > summary'), range = document.createRange();
+  const words = document.createTreeWalker(summary, NodeFilter.SHOW_TEXT);
+  while (words.nextNode()) if (words.currentNode.data.trim() === 'More') range.selectNodeContents(words.currentNode);
+  return {
+    lefts: lefts(text).size, taller: noted - plain,
+    lower: Math.abs(middle(range.getBoundingClientRect()) - middle(summary.getBoundingClientRect())),
+  };
+})()"""
+
+
+def test_on_a_phone_no_text_is_moved_by_what_is_made_for_a_finger(page: Browser, live: LiveHouse) -> None:
+    text = (
+        f"- [x] {'a task of several lines ' * 5}\n\nand\n\n1. plain\n2. noted[^1]\n\nand\n\n"
+        "<details><summary>More</summary>\n\nHidden.\n\n</details>\n\n[^1]: The note."
+    )
+    script = live.script()
+    live.do(lambda: script.entry("agent", text))
+    page.until(lambda: page.run("!!document.querySelector('.disclosure > summary')"), "the disclosure")
+    with page.looks(390, 844, touch=True):
+        page.settle()
+        placed = page.run(PLACED)
+    assert placed["lefts"] == 1, "the lines of a task begin below each other"
+    assert placed["taller"] <= 2, "the mark of a footnote makes its line no taller"
+    assert placed["lower"] <= 2, "a summary's text stands in its middle"
+
+
 def test_two_tabs_have_drafts_of_their_own(page: Browser, live: LiveHouse) -> None:
     page.type("#text", "mine")
     page.run("void localStorage.setItem('semel.draft.s', JSON.stringify('what the other tab wrote later'))")
