@@ -412,6 +412,8 @@ def test_a_line_that_died_without_a_word_is_noticed_and_replaced(window: Browser
     nervous.do(lambda: conversation.say(", two"))
     window.until(lambda: window.run("document.querySelector('#link').dataset.state") == "lost", "the line is lost")
     shows(window, "#busy", "last known: working")
+    window.type("#text", "three" + KEYS["enter"])
+    shows(window, "#outgoing .state", "no connection: it is sent as soon as there is one")
     moving = "document.getAnimations().filter((one) => one.animationName === 'breathe').length"
     assert window.run(moving) == 0, "something looks as if it ran"
     line.is_dead = False
@@ -419,6 +421,7 @@ def test_a_line_that_died_without_a_word_is_noticed_and_replaced(window: Browser
     shows(window, "#rows .agent .body", "one, two")
     shows(window, "#busy", "working")
     assert window.run(moving) == 1
+    shows(window, "#rows .user .body", "go", "three")
     wait_live(window)
     window.go("about:blank")
     line.close()

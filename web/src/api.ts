@@ -31,13 +31,13 @@ export function onLoggedOut(handler: () => void): void {
 
 export const at = (key: string, rest = ""): string => `/v1/sessions/${encodeURIComponent(key)}${rest}`;
 
-const PATIENCE_MS = 60000; // a request without an answer by then has none
+export const PATIENCE_MS = 60000; // a request without an answer by then has none
 
 /**
  * Sends a request and returns the answer's JSON, of which the caller knows the shape; null for an empty answer.
- * `patience`: for how long it waits for the answer, in ms.
+ * `patience`: for how long it waits for the answer, in ms. `over`: ends that wait at once.
  */
-export async function ask<T = unknown>(method: string, path: string, body?: unknown, patience = PATIENCE_MS): Promise<T> {
+export async function ask<T = unknown>(method: string, path: string, body?: unknown, patience = PATIENCE_MS, over?: AbortSignal): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -45,7 +45,7 @@ export async function ask<T = unknown>(method: string, path: string, body?: unkn
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       credentials: "same-origin",
-      signal: AbortSignal.timeout(patience),
+      signal: over ? AbortSignal.any([over, AbortSignal.timeout(patience)]) : AbortSignal.timeout(patience),
     });
   } catch (error) {
     throw new NoAnswer(messageOf(error));

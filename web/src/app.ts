@@ -101,7 +101,7 @@ render(h(Choices, { shown: head, begin, problem }), byId("choices-place"));
 render(h(Line, { state: line }), byId("line"));
 render(h(NeedsLink, { list: sessions, chosen }), byId("needs-place"));
 render(h(ArchivedButton, { list: sessions }), byId("archived-place"));
-render(h(OutgoingList, { outgoing, session: opened, changes: leaving, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
+render(h(OutgoingList, { outgoing, session: opened, changes: leaving, line, edit: (message) => composer.restore(message.text, message.files) }), byId("outgoing"));
 render(h(Welcome, { shown: empty, hasChannels: channels.any, send, made: watch }), byId("welcome"));
 sessions.needed.subscribe(() => drawTitle());
 notifyOfNeeds(sessions);
@@ -344,6 +344,7 @@ function drawState(): void {
 
 function link(state: LineState): void {
   if (state === line.value) return;
+  if (state === "live" && line.value === "lost") outgoing.reconnected();
   line.value = state;
   document.body.dataset.line = state;
   drawState();

@@ -1,7 +1,7 @@
 // Messages on their way to the gateway. Each gets an id here, which every retry repeats, and is kept in local storage
 // until the gateway acknowledges it. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
 
-import { NoAnswer, Problem, ask, at, messageOf, statusOf } from "./api.ts";
+import { NoAnswer, PATIENCE_MS, Problem, ask, at, messageOf, statusOf } from "./api.ts";
 import { keep, kept, keptNames } from "./kept.ts";
 import { freshId } from "./text.ts";
 import type { BusyMode, Entry, FileRef } from "./wire.ts";
@@ -43,6 +43,7 @@ export class Outgoing {
   private busy = new Set<string>();
   private saved = new Set<string>(); // ids of messages that were in the storage once
   private events: OutgoingEvents;
+  private connection = new AbortController(); // ended when a new line replaces the one on which requests wait
 
   constructor(events: OutgoingEvents) {
     this.events = events;
@@ -107,6 +108,14 @@ export class Outgoing {
     void this.kick(key);
   }
 
+  /** A lost line was replaced: what waits for an answer on the old one, or for its next attempt, is sent again now. */
+  reconnected(): void {
+    this.failures.clear();
+    this.connection.abort();
+    this.connection = new AbortController();
+    this.kickAll();
+  }
+
   kickAll(): void {
     for (const key of this.queues.keys()) void this.kick(key);
   }
@@ -134,7 +143,7 @@ export class Outgoing {
       const { text, id, busy, rev } = message;
       const files = message.files?.map((file) => ({ id: file.id, name: file.name }));
       const body = { text, id, busy, seen: rev ?? undefined, files };
-      const answer = await ask<{ event: number; why?: string }>("POST", at(key, "/messages"), body);
+      const answer = await ask<{ event: number; why?: string }>("POST", at(key, "/messages"), body, PATIENCE_MS, this.connection.signal);
       message.event = answer.event;
       message.waits = answer.why;
       message.state = "accepted";

@@ -1,6 +1,7 @@
 // The messages of the open session that are on their way, below its rows.
 
 import { type Signal } from "@preact/signals";
+import type { LineState } from "./header.tsx";
 import type { Outgoing, OutgoingMessage } from "./outgoing.ts";
 import { LongText } from "./rows/parts.tsx";
 import { openly, plainly } from "./text.ts";
@@ -19,13 +20,15 @@ interface OutgoingListProps {
   session: Signal<string | null>;
   /** Counts the changes of the messages. */
   changes: Signal<number>;
+  line: Signal<LineState>;
   /** Puts a message that was taken back into the box. */
   edit: (message: OutgoingMessage) => void;
 }
 
-export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListProps) {
+export function OutgoingList({ outgoing, session, changes, line, edit }: OutgoingListProps) {
   void changes.value;
   const key = session.value;
+  const tell = ({ state }: OutgoingMessage): string => TELLS[state === "sending" && line.value === "lost" ? "waiting" : state];
   if (key === null) return null;
   return (
     <>
@@ -34,7 +37,7 @@ export function OutgoingList({ outgoing, session, changes, edit }: OutgoingListP
           <LongText owner={message} text={openly(message.text)} />
           <div class="foot">
             {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? t("file"))}</span>)}
-            <span class="state">{[TELLS[message.state], message.why].filter(Boolean).join(": ")}</span>
+            <span class="state">{[tell(message), message.why].filter(Boolean).join(": ")}</span>
             {message.state !== "accepted" ? (
               <span class="options">
                 {message.state === "sending" ? null : <button type="button" class="tiny" onClick={() => outgoing.again(key, message)}>{message.state === "refused" ? t("Send again") : t("Try now")}</button>}

@@ -61,6 +61,7 @@ export function installDoubles(): Request[] {
     fetch: (path: string, init: RequestInit) =>
       new Promise((resolve, reject) => {
         const take = () => open.splice(open.indexOf(request), 1);
+        init.signal?.addEventListener("abort", () => open.includes(request) && (take(), reject(new Error("given up"))));
         const request: Request = {
           method: init.method ?? "GET",
           path,

@@ -32,6 +32,20 @@ test("a message whose answer was lost is sent again under its first id", async (
   assert.deepEqual(accepted, ["hello"]);
 });
 
+test("what waits on a line that was lost is sent again, under its id, as soon as there is a new one", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const outgoing = make();
+  outgoing.add("s", "hello", 4);
+  const { id } = requests[0]!.body;
+  outgoing.reconnected();
+  await settle();
+  mock.timers.tick(500);
+  assert.deepEqual(requests.map(({ body }) => body.id), [id]);
+  requests[0]!.answer(202, { event: 7 });
+  await settle();
+  assert.deepEqual(accepted, ["hello"]);
+});
+
 test("messages of a session leave one after another, in order", async () => {
   const outgoing = make();
   outgoing.add("s", "one", 4);

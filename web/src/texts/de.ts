@@ -118,7 +118,7 @@ export const GERMAN = {
   "the turn failed": "der Zug ist gescheitert",
   "· tried again {when}": "· neuer Versuch {when}",
   "working": "arbeitet",
-  "last known: {what}": "zuletzt bekannt: {what}",
+  "last known: {what}": "zuletzt: {what}",
   "working: nothing new for {count} s": "arbeitet: seit {count} s nichts Neues",
   "working: nothing new for {count} min": "arbeitet: seit {count} min nichts Neues",
   "now": "jetzt",
