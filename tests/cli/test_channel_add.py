@@ -128,6 +128,7 @@ def test_a_test_message_that_is_refused_is_an_error_and_the_channel_stays(cli: C
         (("telegram",), "telegram needs --set token=...: The bot's token from BotFather"),
         (("telegram", "--set", f"token={TOKEN}"), "--set token would show a secret to others"),
         (("telegram", "--as", "a b"), "--as a b: write letters, digits"),
+        (("xmpp", "--set", "servr=127.0.0.1"), '--set servr: xmpp has no such setting; did you mean "server"?'),
     ],
 )
 def test_wrong_usage_says_what_to_write(cli: Cli, args: tuple[str, ...], words: str) -> None:
@@ -183,6 +184,15 @@ def test_a_matrix_account_logs_in_by_a_password_or_by_a_token(cli: Cli, monkeypa
     assert "`semel up` tries it again" in cli(*place, *account).stderr
     options = load_config(config(cli)).gateway.channels["matrix"].options
     assert (options["user"], options["password"], options.get("token")) == ("@bot:example.org", "secret", None)
+
+
+def test_an_option_that_is_wrong_is_not_asked_for_as_something_else(cli: Cli) -> None:
+    args = ("channel", "add", "xmpp", "--set", "port=5222", "--set", "jid=bot@example.org")
+    with semel(*args, env=cli.env, cwd=cli.home) as terminal:
+        terminal.answer("password (The account's password. Required): ", "pw")
+        terminal.expect("port has no effect without server")
+        terminal.expect("correct --set port")
+        assert terminal.wait() == 1
 
 
 def test_a_webhook_asks_for_what_it_sends_and_receives_with(cli: Cli) -> None:
@@ -271,7 +281,7 @@ def test_a_retry_asks_only_for_what_was_refused(cli: Cli, slack: list[str]) -> N
         terminal.answer_unseen("Enter the app_token again? (n: write nothing) [Y/n]:", "y")
         terminal.answer("events come over Socket Mode): ", app_token)
         terminal.expect("slack accepts the account.")
-        terminal.answer("(Enter: no)", "")
+        terminal.answer("(Enter: no)", "no")
         assert terminal.wait() == 0
     assert terminal.said.count("that the installation gave): ") == 1
     assert (cli.home / "slack.bot_token").read_text().strip() == bot_token

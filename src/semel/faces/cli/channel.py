@@ -188,13 +188,18 @@ def _try_test(setup: Setup, name: str, kind: str, references: dict[str, Any], ad
     if address is None and asks:
         example = f", such as {EXAMPLE_ADDRESSES[kind]}" if kind in EXAMPLE_ADDRESSES else ""
         address = ask_text(f"Send a test message? An address there{example} (Enter: no)", default="")
+        address = "" if _is_no(address) else address
     while address:
         if _send_test(make_channel(setup, name, kind, references), address):
             return True
         address = ask_text("Try another address? (Enter: no)", default="") if asks else ""
-        if not address:
+        if not address or _is_no(address):
             return False
     return True
+
+
+def _is_no(answer: str) -> bool:
+    return answer.lower() in ("n", "no")
 
 
 def _send_test(tested: Channel, address: str) -> bool:

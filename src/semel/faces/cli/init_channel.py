@@ -161,6 +161,7 @@ def configure_channel(
     from semel import channels
 
     declared = channels.kinds()[kind]
+    _refuse_unknown_settings(kind, declared, options)
     if options.asks and kind in FIRST_STEPS:
         print_remark(FIRST_STEPS[kind])
     asked = (*_list_questions(kind, declared), *_choose_way(kind, options))
@@ -194,6 +195,9 @@ def configure_channel(
         if not check.refused and ask_yes_or_no("Keep these settings all the same?", default=False, hidden=True):
             return references
         wrong = [key for key in (*asked, *optional) if key in check.settings and key not in left_out]
+        if not wrong and (mistaken := [key for key in check.settings if key in options.settings]):
+            print_error(f"correct {' and '.join(f'--set {key}' for key in mistaken)}")
+            raise typer.Exit(1)
         wrong = wrong or list(asked or optional)
         again = f"Enter the {' and the '.join(wrong)} again? ({otherwise})"
         if not wrong or not ask_yes_or_no(again, hidden=True):
@@ -203,6 +207,17 @@ def configure_channel(
         for key in wrong:
             references.pop(key, None)
             setup.discard({f"{name}.{key}"} & setup.secrets.keys())
+
+
+def _refuse_unknown_settings(kind: str, declared: Kind, options: Options) -> None:
+    """Exit with 2 if an option names a setting that the kind has not, before anything is asked."""
+    from semel.faces.config.problems import suggest_nearest
+    from semel.gateway.settings import ChannelSettings
+    from semel.gateway.settings.tables import list_keys
+
+    known = {field.name for field in dataclasses.fields(declared.settings)} | list_keys(ChannelSettings).keys()
+    for key in options.settings.keys() - known:
+        exit_wrong_usage(f"--set {key}: {kind} has no such setting{suggest_nearest(key, sorted(known))}")
 
 
 def _choose_way(kind: str, options: Options) -> tuple[str, ...]:
