@@ -1,6 +1,7 @@
 """Make the sample stores in tests/data/stores: run OpenClaw and Hermes with a small model server, or write NanoClaw's.
 
-    npm install openclaw@2026.9.6 node@24        # in a folder of its own; 2026.8.2 and 2026.5.7 in others
+    npm install node@24                          # in a folder of its own; OpenClaw is not installed by an older Node
+    PATH=$PWD/node_modules/node/bin:$PATH npm install openclaw@2026.9.6    # 2026.8.2 and 2026.5.7 in other folders
     python -m venv v && v/bin/python -m pip install hermes-agent==0.19.0 python-telegram-bot==22.6
 
     python tests/stores/make_stores.py openclaw FOLDER VERSION     # FOLDER has node_modules
