@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import PurePath
@@ -11,7 +12,7 @@ from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import
 from textual.content import Span
 from textual.highlight import HighlightTheme, highlight
 
-MAX_COLOURED_CHARS = 50_000  # of a text; to colour as many takes about 0.1 s of CPU
+MAX_PART_CHARS = 15_000  # of a text that are coloured at once; this takes less than 0.1 s of CPU
 MAX_KEPT_TEXTS = 16  # a text is drawn again when the terminal gets another width, and in the request for its change
 _FADED = re.compile(r"(?<=\$text-)(\w+) \d+%")
 
@@ -26,25 +27,27 @@ class CodeTheme(HighlightTheme):
     }
 
 
-def colour_lines(lines: Sequence[str], path: str, first: int, end: int) -> Sequence[Sequence[Span]]:
-    """Return the colours of each line.
+class LineColours:
+    """The colours of the lines of a text. They are found for a part of it, when one of its lines is drawn."""
 
-    Of a large text, only the lines from `first` to before `end` (counted from 0) have colours, and only the first
-    MAX_COLOURED_CHARS characters of these.
-    """
-    none: Sequence[Span] = ()
-    language = _find_language(PurePath(path).name)
-    if not language:
-        return [none] * len(lines)
-    if sum(map(len, lines)) <= MAX_COLOURED_CHARS:
-        first, end = 0, len(lines)
-    coloured_end, chars = first, 0
-    while coloured_end < end and (chars := chars + len(lines[coloured_end]) + 1) <= MAX_COLOURED_CHARS:
-        coloured_end += 1
-    coloured = _colour_text("\n".join(lines[first:coloured_end]), language) if coloured_end > first else []
-    if len(coloured) != coloured_end - first:
-        return [none] * len(lines)
-    return [*([none] * first), *coloured, *([none] * (len(lines) - coloured_end))]
+    def __init__(self, lines: Sequence[str], path: str):
+        self._lines = lines
+        self._language = _find_language(PurePath(path).name)
+        self._starts = [0]  # the line with which each part begins
+        chars = 0
+        for number, line in enumerate(lines if self._language else ()):
+            if (chars := chars + len(line) + 1) > MAX_PART_CHARS and number > self._starts[-1]:
+                self._starts.append(number)
+                chars = len(line) + 1
+
+    def find(self, number: int) -> Sequence[Span]:
+        """Return the colours of a line."""
+        if not self._language or len(self._lines[number]) > MAX_PART_CHARS:
+            return ()
+        place = bisect_right(self._starts, number)
+        start, end = self._starts[place - 1], [*self._starts, len(self._lines)][place]
+        coloured = _colour_text("\n".join(self._lines[start:end]), self._language)
+        return coloured[number - start] if len(coloured) == end - start else ()
 
 
 @lru_cache(maxsize=256)

@@ -6,15 +6,16 @@ those of the theme (code_colours.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import zip_longest
 
 from rich.cells import cell_len, chop_cells
 from textual.content import Content, Span
 
-from semel.faces.terminal.code_colours import colour_lines
+from semel.faces.terminal.code_colours import LineColours
 from semel.faces.terminal.line_matcher import LineMatcher
+from semel.faces.terminal.line_text import Line, Piece, format_line
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
@@ -29,79 +30,54 @@ MAX_KEPT_DIFFS = 16  # whose lines were compared: they are drawn for each width,
 DIVIDER = " │ "
 COARSE_MESSAGE = "too many lines for a comparison: some that are shown as changed may be the same"
 
-Piece = tuple[str, str, Sequence[Span]]  # a text, the style of all of it, and the colours in it
-Line = list[Piece]
 Group = Sequence[tuple[str, int, int, int, int]]  # of difflib's opcodes, with the lines around them
 
 
-def format_diffs(
+def list_changes(
     diffs: Sequence[Json], max_lines: int | None = None, width: int = 0, key: str = "", *, is_ansi: bool = False
-) -> Content:
-    """Format changes of files (ACP's `Diff`, as in the API's items), with three lines around each: as unified diffs, or
-    side by side if there are cells enough in a line of `width` cells.
+) -> Sequence[Line]:
+    """List the lines of changes of files (ACP's `Diff`, as in the API's items), with three lines around each: as
+    unified diffs, or side by side if there are cells enough in a line of `width` cells.
 
     `max_lines`: more lines are left out and counted; None: none are. `key`: which one shows them, if one does.
     `is_ansi`: whether the theme has but the terminal's sixteen colours. A tint of these would hide the text on it: the
     lines themselves are red or green.
     """
-    lines = [line for diff in diffs for line in _list_lines(diff, width, max_lines)]
-    if is_ansi:
-        lines = [[_draw_in_ansi(piece) for piece in line] for line in lines]
+    lines = [line for diff in diffs for line in _list_lines(diff, width)]
     if max_lines is not None and len(lines) > max_lines + 1:
         rest = f"… {len(lines) - max_lines} more lines{f' ({key})' if key else ''}"
-        lines = [*lines[:max_lines], [(rest, "dim", ())]]
-    return _join_lines(lines)
+        lines = [*lines[:max_lines], [Piece(rest, "dim")]]
+    return [[_draw_in_ansi(piece) for piece in line] for line in lines] if is_ansi else lines
+
+
+def format_diffs(
+    diffs: Sequence[Json], max_lines: int | None = None, width: int = 0, key: str = "", *, is_ansi: bool = False
+) -> Content:
+    """Format changes of files as one text (see `list_changes`)."""
+    return Content("\n").join(map(format_line, list_changes(diffs, max_lines, width, key, is_ansi=is_ansi)))
 
 
 def _draw_in_ansi(piece: Piece) -> Piece:
-    text, style, _ = piece
-    colour = next((ANSI_STYLES[sign] for sign, tint in TINTS.items() if tint in style), style)
-    return text, colour, ()
+    return Piece(
+        piece.text, next((ANSI_STYLES[sign] for sign, tint in TINTS.items() if tint in piece.style), piece.style)
+    )
 
 
-def _join_lines(lines: Sequence[Line]) -> Content:
-    text: list[str] = []
-    spans: list[Span] = []
-    offset = 0
-    for line in lines:
-        for piece, style, colours in line:
-            if style and piece:
-                spans.append(Span(offset, offset + len(piece), style))
-            spans += [Span(offset + start, offset + end, colour) for start, end, colour in colours]
-            text.append(piece)
-            offset += len(piece)
-        text.append("\n")
-        offset += 1
-    return Content("".join(text[:-1]), spans)
-
-
-def _list_lines(diff: Json, width: int, max_lines: int | None) -> Iterator[Line]:
-    """List a line with the file's name, one that says so if its text is too large to be here, and the changes.
-
-    `max_lines`: how many lines are shown; later changes need no colours. None: all.
-    """
+def _list_lines(diff: Json, width: int) -> Iterator[Line]:
+    """List a line with the file's name, one that says so if its text is too large to be here, and the changes."""
     is_new = diff.get("oldText") is None and not diff.get("left_out")
-    yield [(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold", ())]
+    yield [Piece(visible(f"{diff['path']}{' (a new file)' if is_new else ''}"), "bold")]
     if diff.get("left_out"):
-        yield [(f"{diff['left_out']:,} characters are not shown here", "dim", ())]
+        yield [Piece(f"{diff['left_out']:,} characters are not shown here", "dim")]
     old, new = (diff.get("oldText") or "").splitlines(), (diff.get("newText") or "").splitlines()
     groups, is_coarse = _group_changes(tuple(old), tuple(new))
-    if not groups:
-        return
     if is_coarse:
-        yield [(COARSE_MESSAGE, "dim", ())]
-    (_, first_old, end_old, first_new, end_new), *rest = [opcode for group in groups for opcode in group]
-    count = end_new - first_new  # of lines that are shown
-    for _, old_start, old_end, new_start, new_end in rest:
-        if max_lines is not None and count > max_lines:
-            break
-        count, end_old, end_new = count + max(old_end - old_start, new_end - new_start), old_end, new_end
-    coloured_old = _colour(old, str(diff["path"]), first_old, end_old)
-    coloured_new = _colour(new, str(diff["path"]), first_new, end_new)
+        yield [Piece(COARSE_MESSAGE, "dim")]
+    coloured_old, coloured_new = _colour(old, str(diff["path"])), _colour(new, str(diff["path"]))
     list_group = _pair_group if width >= SIDE_BY_SIDE_CELLS else _list_group
     for number, group in enumerate(groups):
         if number and width >= SIDE_BY_SIDE_CELLS:
-            yield [("⋮", "dim", ())]
+            yield [Piece("⋮", "dim")]
         yield from list_group(group, coloured_old, coloured_new, width)
 
 
@@ -112,19 +88,20 @@ def _group_changes(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[Sequence
     return list(matcher.get_grouped_opcodes(CONTEXT_LINES)), matcher.is_coarse
 
 
-def _colour(lines: Sequence[str], path: str, first: int, end: int) -> Sequence[Piece]:
+def _colour(lines: Sequence[str], path: str) -> Sequence[Piece]:
     shown = [visible(line).expandtabs(TAB_CELLS) for line in lines]
-    return [(line, "", colours) for line, colours in zip(shown, colour_lines(shown, path, first, end), strict=True)]
+    colours = LineColours(shown, path)
+    return [Piece(line, "", partial(colours.find, number)) for number, line in enumerate(shown)]
 
 
 def _list_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width: int) -> Iterator[Line]:
     """List a group of changes as in a unified diff."""
     _, old_start, _, new_start, _ = group[0]
     _, _, old_end, _, new_end = group[-1]
-    yield [(f"@@ -{_format_range(old_start, old_end)} +{_format_range(new_start, new_end)} @@", "dim", ())]
+    yield [Piece(f"@@ -{_format_range(old_start, old_end)} +{_format_range(new_start, new_end)} @@", "dim")]
     for tag, old_start, old_end, new_start, new_end in group:
         if tag == "equal":
-            yield from ([(" ", "", ()), new[number]] for number in range(new_start, new_end))
+            yield from ([Piece(" "), new[number]] for number in range(new_start, new_end))
         else:
             yield from (_tint("-", "-", old[number], width) for number in range(old_start, old_end))
             yield from (_tint("+", "+", new[number], width) for number in range(new_start, new_end))
@@ -138,10 +115,9 @@ def _format_range(start: int, end: int) -> str:
 
 def _tint(sign: str, prefix: str, piece: Piece, cells: int) -> Line:
     """Return a line that goes or comes: what stands before it, its text, and the tint up to its last cell."""
-    text, _, colours = piece
     tint = TINTS[sign]
-    blanks = " " * (cells - cell_len(prefix + text))
-    return [(prefix, f"{SIGN_STYLES[sign]} {tint}", ()), (text, tint, colours), (blanks, tint, ())]
+    blanks = " " * (cells - cell_len(prefix + piece.text))
+    return [Piece(prefix, f"{SIGN_STYLES[sign]} {tint}"), piece._replace(style=tint), Piece(blanks, tint)]
 
 
 def _pair_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width: int) -> Iterator[Line]:
@@ -154,29 +130,29 @@ def _pair_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width:
         none: list[Line] = []
         for old_lines, new_lines in zip_longest(left, right, fillvalue=none):
             for old_line, new_line in zip_longest(old_lines, new_lines):
-                left_half = old_line if old_line is not None else [(" " * cells, "", ())]
-                yield [*left_half, (DIVIDER, "dim", ()), *(new_line or [])]
+                left_half = old_line if old_line is not None else [Piece(" " * cells)]
+                yield [*left_half, Piece(DIVIDER, "dim"), *(new_line or [])]
 
 
 def _number(index: int, sign: str, piece: Piece, cells: int) -> list[Line]:
     """Return a line with its number, folded into lines of so many cells."""
-    text, _, colours = piece
-    prefix, offset, lines = f"{index + 1:>4}{sign} ", 0, []
-    for part in chop_cells(text, cells - NUMBER_CELLS) or [""]:
-        folded = (part, "", _cut_colours(colours, offset, offset + len(part)))
+    prefix, offset = f"{index + 1:>4}{sign} ", 0
+    lines: list[Line] = []
+    for part in chop_cells(piece.text, cells - NUMBER_CELLS) or [""]:
+        folded = Piece(part, "", partial(_cut_colours, piece.find_colours, offset, offset + len(part)))
         if sign == " ":
             blanks = " " * (cells - cell_len(prefix + part))
-            lines.append([(prefix, "", ()), folded, (blanks, "", ())])
+            lines.append([Piece(prefix), folded, Piece(blanks)])
         else:
             lines.append(_tint(sign, prefix, folded, cells))
         prefix, offset = " " * NUMBER_CELLS, offset + len(part)
     return lines
 
 
-def _cut_colours(colours: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+def _cut_colours(find_colours: Callable[[], Sequence[Span]], start: int, end: int) -> Sequence[Span]:
     """Return the colours of a part of a text."""
     return [
         Span(max(span.start, start) - start, min(span.end, end) - start, span.style)
-        for span in colours
+        for span in find_colours()
         if span.start < end and span.end > start
     ]

@@ -6,9 +6,11 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from semel.faces.terminal.line_text import LineText, list_lines
 from semel.faces.terminal.outgoing import OutgoingMessage
 from semel.text.visible import visible
 
@@ -29,7 +31,7 @@ class OutgoingRow(Vertical):
         yield Static(self._format_head(), classes="head")
         files = [f"[file {file.label}]" for file in self.message.files]
         text = "\n".join(filter(None, (visible(self.message.text), *files)))
-        yield Static(text, classes="body", markup=False)
+        yield LineText(list_lines(Content(text)), classes="body")
 
     def draw(self) -> None:
         for head in self.query(".head").results(Static):  # none while the screen is being left

@@ -18,7 +18,8 @@ from textual.widgets.markdown import MarkdownBlock
 
 from semel.acp_stream.display import render_coloured
 from semel.faces.terminal.ansi_text import style_output
-from semel.faces.terminal.diffs import format_diffs
+from semel.faces.terminal.diffs import list_changes
+from semel.faces.terminal.line_text import LineText, list_lines
 from semel.faces.terminal.markdown_parts import (
     MARK_SCHEME,
     NOTE_SCHEME,
@@ -142,7 +143,7 @@ class RowWidget(Vertical):
 
     def compose(self) -> ComposeResult:
         yield HeadLine()
-        yield Static(classes="body", markup=False)
+        yield LineText(classes="body")
 
     async def on_mount(self) -> None:
         await self.draw()
@@ -173,7 +174,7 @@ class EntryWidget(RowWidget):
         text = visible(format_body(self.data, has_paths=False))
         is_semels = self.data["role"] == "notice"
         text = STOPPED_BY_OWNER if text in STOPPED_HERE and is_semels else text
-        self.query_one(".body", Static).update(format_code(text) if is_semels else text)
+        self.query_one(LineText).show(list_lines(format_code(text) if is_semels else Content(text)))
 
 
 class AgentWidget(RowWidget):
@@ -362,18 +363,16 @@ class ItemWidget(RowWidget):
         item = self.data
         if self._whole_output is not None and self._has_whole_output:
             item = {**item, "text": self._whole_output[1], "gap": "", "tail": ""}
-        text = format_item(item, self.opened)
-        body: Text | Content = text
+        lines = list_lines(format_item(item, self.opened))
         is_answered = item["kind"] == "permission" and item.get("state") != "open"
         if (diffs := self.data.get("diffs")) and (self.opened or not is_answered):  # its tool call's row has them, too
             max_lines = None if self.opened else MAX_COLLAPSED_DIFF_LINES
             width, is_ansi = self.app.size.width - MARGIN_CELLS, self.app.native_ansi_color
-            changes = format_diffs(diffs, max_lines, width, OPEN_KEY, is_ansi=is_ansi)
-            body = Content("\n").join((Content.from_rich_text(text), changes)) if text else changes
-        body_widget = self.query_one(".body", Static)
-        body_widget.update(body)
-        body_widget.display = bool(body)
-        self.set_class(not body, "-one-line")
+            lines += list_changes(diffs, max_lines, width, OPEN_KEY, is_ansi=is_ansi)
+        body = self.query_one(LineText)
+        body.show(lines)
+        body.display = bool(lines)
+        self.set_class(not lines, "-one-line")
         has_coloured_excerpt = bool(item.get("coloured")) and not _went_well(item)
         if (self.opened or has_coloured_excerpt) and self.can_load_output and self._requested_rev != self.data["rev"]:
             self._requested_rev = self.data["rev"]
