@@ -8,12 +8,13 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
+from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownBlock
 
 from semel.channels.markdown import parse
 from semel.channels.styled_text import render_styled
 from semel.faces.terminal import rows
-from semel.faces.terminal.markdown_parts import make_terminal_parser
+from semel.faces.terminal.markdown_parts import MAX_PART_CHARS, make_terminal_parser
 from semel.faces.terminal.rows import make_widget
 
 FORMULAS = (
@@ -126,6 +127,38 @@ async def test_the_way_back_from_a_footnote_leads_to_the_mark_that_was_clicked_e
             await pilot.pause()
             await click_note(pilot, "[^a]:")
             assert f"{seen}[^a]." in app.seen()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_long_code_block_is_drawn_in_parts_that_look_like_one_block(is_streamed: bool) -> None:
+    lines = [f"def function_{number}(): pass" for number in range(900)]
+    text = "\n".join(["The file:", "", "```python title=x", *lines, "```", "", "That was all.", ""])
+    row = make_widget({"seq": 1, "born": 1, "rev": 1, "at": 0, "role": "agent", "text": text})
+    app = OneRow(row)
+    async with app.run_test(size=(60, 40)) as pilot:
+        if is_streamed:
+            for end in range(0, len(text), 2001):
+                row.data["text"] = text[:end]
+                await row.draw()
+            row.data["text"] = text
+            await row.draw()
+        assert isinstance(row, rows.AgentWidget)
+        while not row.is_whole:
+            await row.draw_part_above()
+        await pilot.pause()
+        drawn = row.query(Markdown).results(Markdown)
+        assert max(len(part.source) for part in drawn) < 2 * MAX_PART_CHARS + 100
+        by_line: dict[int, str] = {}
+        for y in range(0, row.region.height, 40):
+            scroll = app.query_one(VerticalScroll)
+            scroll.scroll_to(y=y, animate=False)
+            await pilot.pause()
+            lines_in_sight = [line.strip(" ▁▂▃▄▅▆▇█▔▌") for line in app.seen().split("\n")]
+            by_line.update(enumerate(lines_in_sight, scroll.scroll_offset.y))
+        seen = [line for _, line in sorted(by_line.items())]
+        first = seen.index(lines[0])
+        assert seen[first : first + len(lines)] == lines and seen[first - 1] == "python title=x"
+        assert seen.count("python title=x") == 1 and "That was all." in seen
 
 
 class OneRow(App[None]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -22,7 +23,7 @@ _NOTE = re.compile(r"\[\^([^\]\s]{1,40})\]")
 NOTE_SCHEME = "footnote:"  # of the links from a mark to its footnote; the name follows
 MARK_SCHEME = "footnote-mark:"  # of the links from a footnote back to a mark; the name follows
 
-MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block
+MAX_PART_CHARS = 8_000  # after which a part of an agent's message ends with its block, or with a line of code
 
 
 def make_terminal_parser() -> MarkdownIt:
@@ -128,31 +129,42 @@ def _block_parser() -> MarkdownIt:
     return parser
 
 
-def split_parts(text: str) -> list[int]:
-    """Return where each part of a Markdown text begins."""
-    starts = [0]
-    while (end := find_block_start(text, starts[-1], starts[-1])) < len(text):
-        starts.append(end)
-    return starts
+class Part(NamedTuple):
+    """A part of a Markdown text. `opening`: the line that opens its code block again, if it begins within one."""
+
+    start: int
+    opening: str = ""
 
 
-def find_block_start(text: str, start: int, shown: int) -> int:
-    """Return where a part of a long Markdown text that begins at `start` may end: where a block begins behind a blank
-    line, after MAX_PART_CHARS and after what is `shown` already; at the end of the text if there is no such place yet.
+def split_parts(text: str) -> list[Part]:
+    """Return the parts of a Markdown text."""
+    parts = [Part(0)]
+    while (part := find_next_part(text, parts[-1], parts[-1].start)).start < len(text):
+        parts.append(part)
+    return parts
+
+
+def find_next_part(text: str, part: Part, shown: int) -> Part:
+    """Return the part behind one of a long Markdown text: it begins where a block begins behind a blank line, or at a
+    line of a code block that is too long, after MAX_PART_CHARS and after what is `shown` already; at the end of the
+    text if there is no such place yet.
     """
-    earliest = max(start + MAX_PART_CHARS, shown)
-    if len(text) <= earliest:
-        return len(text)
+    earliest = max(part.start + MAX_PART_CHARS, shown)
     window = MAX_PART_CHARS
-    while True:
-        piece = text[start : earliest + window]
+    while len(text) > earliest:
+        piece = part.opening + text[part.start : earliest + window]
         lines = piece.split("\n")
-        starts = {token.map[0] for token in _block_parser().parse(piece) if token.map and token.level == 0}
-        offset = start
-        for number, line in enumerate(lines):
-            if offset >= earliest and number in starts and not lines[number - 1].strip():
-                return offset
-            offset += len(line) + 1
+        offsets = list(accumulate((len(line) + 1 for line in lines), initial=part.start - len(part.opening)))
+        blocks = [token for token in _block_parser().parse(piece) if token.map and token.level == 0]
+        for block in blocks:
+            if block.map and offsets[first := block.map[0]] >= earliest and not lines[first - 1].strip():
+                return Part(offsets[first])
+        for block in blocks:
+            inner_lines = range(block.map[0] + 1, block.map[1] - 1) if block.type == "fence" and block.map else ()
+            for line in inner_lines:
+                if offsets[line] >= earliest:
+                    return Part(offsets[line], f"{block.markup}{split_fence_info(block.info)[0]}\n")
         if earliest + window >= len(text):
-            return len(text)
+            break
         window *= 2
+    return Part(len(text))

@@ -23,7 +23,8 @@ from semel.faces.terminal.line_text import LineText, list_lines
 from semel.faces.terminal.markdown_parts import (
     MARK_SCHEME,
     NOTE_SCHEME,
-    find_block_start,
+    Part,
+    find_next_part,
     holds_target,
     make_terminal_parser,
     split_parts,
@@ -180,17 +181,17 @@ class EntryWidget(RowWidget):
 class AgentWidget(RowWidget):
     """An agent's message as Markdown; while it streams, new text is appended.
 
-    A long message is divided between blocks into several Markdown widgets, and only the last one changes: what a new
-    line costs does not grow with the message (Law 11). Of a long message that is there already, the end is drawn; the
-    conversation has the parts above it drawn as its reader comes near to them.
+    A long message is divided into several Markdown widgets, between blocks or in a long code block, and only the last
+    one changes: what a new line costs does not grow with the message (Law 11). Of a long message that is there already,
+    the end is drawn; the conversation has the parts above it drawn as its reader comes near to them.
     """
 
     def __init__(self, row: Json, style: str, names: Names | None = None):
         super().__init__(row, style, names)
         self._parts = [_make_markdown()]
         self._shown_text = ""
-        self._last_start = 0  # where the text of the last part begins
-        self._undrawn_texts: list[str] = []  # of the parts above the first drawn one
+        self._first, self._last = Part(0), Part(0)  # of the drawn parts
+        self._undrawn: list[tuple[Part, str]] = []  # the parts above them, and their texts
         self._changing_parts = asyncio.Lock()
         self._clicked_marks: dict[str, MarkdownBlock] = {}  # the block of the mark last clicked, by the link back to it
 
@@ -202,12 +203,12 @@ class AgentWidget(RowWidget):
     @property
     def is_whole(self) -> bool:
         """Whether all of the text is drawn."""
-        return not self._undrawn_texts
+        return not self._undrawn
 
     @property
     def is_divided(self) -> bool:
         """Whether the text is so long that the next terminal may draw only its end at first."""
-        return len(self._parts) + len(self._undrawn_texts) > 1
+        return len(self._parts) + len(self._undrawn) > 1
 
     @property
     def first_part(self) -> Markdown:
@@ -224,11 +225,11 @@ class AgentWidget(RowWidget):
         async with self._changing_parts:
             if self.is_whole or not self.is_attached:
                 return
-            text, part = self._undrawn_texts.pop(), _make_markdown()
-            self._parts[0].add_class("later-part")
-            self._parts.insert(0, part)
-            await self.mount(part, before=self._parts[1])
-            await part.append(text)
+            self._parts[0].set_class(not self._first.opening, "later-part")
+            self._first, text = self._undrawn.pop()
+            self._parts.insert(0, _make_markdown())
+            await self.mount(self._parts[0], before=self._parts[1])
+            await self._parts[0].append(self._first.opening + text)
             self._show_undrawn()
 
     @property
@@ -274,13 +275,13 @@ class AgentWidget(RowWidget):
 
     def _begin_near_end(self, text: str) -> None:
         """Leave the parts undrawn that are more than some screens above the end."""
-        starts = split_parts(text)
-        first, (width, height) = len(starts) - 1, self.app.size
-        while first > 0 and estimate_lines(text[starts[first] :], width) < MIN_SCREENS_DRAWN * height:
+        parts = split_parts(text)
+        first, (width, height) = len(parts) - 1, self.app.size
+        while first > 0 and estimate_lines(text[parts[first].start :], width) < MIN_SCREENS_DRAWN * height:
             first -= 1
-        self._last_start = starts[first]
-        self._shown_text = text[: self._last_start]
-        self._undrawn_texts = [text[start:end] for start, end in pairwise(starts[: first + 1])]
+        self._first = self._last = parts[first]
+        self._shown_text = text[: self._last.start]
+        self._undrawn = [(part, text[part.start : end.start]) for part, end in pairwise(parts[: first + 1])]
         self._show_undrawn()
 
     def _show_undrawn(self) -> None:
@@ -291,20 +292,22 @@ class AgentWidget(RowWidget):
 
     async def _append(self, text: str) -> None:
         """Show more of the text: all of it, or as much as the last part may have, and begin another part."""
-        end = find_block_start(text, self._last_start, len(self._shown_text))
+        part = find_next_part(text, self._last, len(self._shown_text))
+        opening = self._last.opening if len(self._shown_text) == self._last.start else ""
         # Not `update(text)`: a later `append` would continue from its last line and lose earlier lines of that block.
-        await self._parts[-1].append(text[len(self._shown_text) : end])
-        self._shown_text = text[:end]
-        if end < len(text):
-            self._parts.append(_make_markdown("body later-part"))
-            self._last_start = end
+        await self._parts[-1].append(opening + text[len(self._shown_text) : part.start])
+        self._shown_text = text[: part.start]
+        if part.start < len(text):
+            self._last = part
+            self._parts.append(_make_markdown("body" if part.opening else "body later-part"))
             await self.mount(self._parts[-1])
 
     async def _clear(self) -> None:
         await self.remove_children(self._parts[1:])
         del self._parts[1:]
         await self._parts[0].update("")
-        self._shown_text, self._last_start, self._undrawn_texts = "", 0, []
+        self._shown_text, self._undrawn = "", []
+        self._first = self._last = Part(0)
 
 
 def _make_markdown(classes: str = "body") -> Markdown:
