@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 
 from semel.faces.run import RunningGateway
 from semel.faces.terminal import lines
+from semel.faces.terminal.conversation import ConversationView
 from semel.faces.terminal.question import Question, format_input
 from semel.faces.terminal.rows import DRAW_FAILED, RowWidget, make_widget
 from semel.law.permission_questions import MAX_INPUT_CHARS
@@ -115,3 +116,22 @@ def test_the_panel_shows_what_is_run_and_says_what_it_leaves_out() -> None:
         "… 5 characters are left out here; an owner reads them on the page"
     )
     assert format_input(None) == "" and format_input("ls") == "ls"
+
+
+async def test_new_text_is_followed_after_the_screen_became_too_low_for_the_conversation(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path, size=(90, 30)) as pilot:
+        conversation = pilot.app.query_one(ConversationView)
+        for number in (1, 2, 3):
+            await house.gateway.say("main", f"say: {number}", sender="bob")
+            await seen(pilot, lambda number=number: rows(pilot)[-1:] == [str(number)] and idle(pilot), "the answer")
+        await pilot.pause()
+        assert conversation.max_scroll_y == 0
+        await pilot.resize_terminal(90, 16)
+        await seen(pilot, lambda: conversation.max_scroll_y > 0, "that it is too low")
+        await pilot.pause(0.2)  # for what scrolling begins
+        await house.gateway.say("main", "say: 4", sender="bob")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["4"] and idle(pilot), "the answer")
+        await pilot.pause()
+        assert conversation.is_at_bottom and not conversation.has_unseen_rows

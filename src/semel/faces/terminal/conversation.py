@@ -344,11 +344,13 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._is_fetching = True
         try:
             older_rows = await self._load_older()
+            self.problem = ""
+            if not older_rows:
+                return  # to keep the place would be to scroll, after which new text is not followed
             height_below = self.virtual_size.height - self.scroll_offset.y
             with self.app.batch_update():
                 await self._add_rows(older_rows)
             self.call_after_refresh(self._keep_scroll_place, height_below)
-            self.problem = ""
         except (NoGateway, RequestRefused) as error:
             self.problem = str(error)
             self.post_message(self.Scrolled())
