@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_house import PERMISSION
 from test_chat import app_of, chat, footer, house, idle, rows, seen, type_in
+from textual import events
 from textual.widgets import OptionList, Static
 
 from semel.faces.run import RunningGateway
@@ -135,3 +137,15 @@ async def test_new_text_is_followed_after_the_screen_became_too_low_for_the_conv
         await seen(pilot, lambda: rows(pilot)[-1:] == ["4"] and idle(pilot), "the answer")
         await pilot.pause()
         assert conversation.is_at_bottom and not conversation.has_unseen_rows
+
+
+async def test_the_key_behind_tab_answers_the_request_however_fast_it_comes(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, PERMISSION)
+        await seen(pilot, lambda: pilot.app.query_one(Question).display, "the request")
+        for key, character in (("tab", "\t"), ("a", "a")):
+            pilot.app.post_message(events.Key(key, character))
+        await seen(pilot, lambda: not pilot.app.query_one(Question).display and idle(pilot), "the answer")
+        assert not app_of(pilot).pane.prompt.text

@@ -53,7 +53,7 @@ class SessionPane(Vertical):
         Binding("enter", "send", "send"),  # the footer shows the keys in this order
         Binding("escape", "close", "close"),  # what is open; if nothing is, the key stops the turn
         Binding("escape", "stop", "stop"),
-        Binding("tab", "question", "answer"),
+        Binding("tab", "question", "answer", priority=True),  # the next key is the panel's already
         Binding("ctrl+end", "bottom", "newest", priority=True),
         Binding("ctrl+t", "mode", "how", priority=True),
         Binding("ctrl+k", "app.switch", "sessions", priority=True),
@@ -207,7 +207,7 @@ class SessionPane(Vertical):
             "send": self.prompt.has_focus,
             "close": self.is_open and self.prompt.has_focus,
             "stop": self.is_running and not self.is_open and self.prompt.has_focus,
-            "question": self.query_one(Question).display and self.prompt.has_focus,
+            "question": self.query_one(Question).display and self.prompt.has_focus and not self.menu.is_open,
             "bottom": not self.conversation.is_at_bottom,
             "mode": self.is_running,
         }

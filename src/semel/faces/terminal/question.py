@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -102,12 +103,13 @@ class Question(Vertical):
         return True
 
     def focus_options(self) -> None:
-        self.query_one(OptionList).focus()
+        """Give the focus to the options at once: `Widget.focus` would give it behind a key that has come already."""
+        self.screen.set_focus(self.query_one(OptionList))
 
     def _focus_prompt(self) -> None:
         """Give the focus back to the prompt of the same session at once: no later key press may meet the panel."""
         if self.parent is not None:
-            self.parent.query_one("#prompt").focus()
+            self.screen.set_focus(self.parent.query_one("#prompt", Widget))
 
     def _fill(self, item: Json, more_questions: int) -> None:
         self._more_questions = more_questions
