@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from textual.widgets import OptionList, Static
 
 from semel.faces.run import RunningGateway
 from semel.faces.terminal import lines
-from semel.faces.terminal.conversation import ConversationView
+from semel.faces.terminal.conversation import FRAME_INTERVAL_S, ROWS_PER_FRAME, ConversationView
 from semel.faces.terminal.question import Question, format_input
-from semel.faces.terminal.rows import DRAW_FAILED, RowWidget, make_widget
+from semel.faces.terminal.rows import DRAW_FAILED, ItemWidget, RowWidget, make_widget
 from semel.law.permission_questions import MAX_INPUT_CHARS
 from semel.testing.scripted_agent import prompt
 
@@ -149,3 +150,35 @@ async def test_the_key_behind_tab_answers_the_request_however_fast_it_comes(
             pilot.app.post_message(events.Key(key, character))
         await seen(pilot, lambda: not pilot.app.query_one(Question).display and idle(pilot), "the answer")
         assert not app_of(pilot).pane.prompt.text
+
+
+async def test_hundreds_of_tool_calls_are_drawn_and_opened_some_in_each_frame(
+    house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []  # how many rows were drawn or opened without a pause
+    draw, pause = RowWidget.draw, asyncio.sleep
+
+    async def count_draw(row: RowWidget) -> None:
+        steps[-1] += 1
+        await draw(row)
+
+    async def count_pause(seconds: float) -> None:
+        if seconds == FRAME_INTERVAL_S:
+            steps.append(0)
+        await pause(seconds)
+
+    async with chat(tmp_path) as pilot:
+        conversation = pilot.app.query_one(ConversationView)
+        await seen(pilot, lambda: conversation.link.state == "new", "the session")
+        call = {"rev": 1, "kind": "tool", "title": "run", "status": "done", "text": "a\nb"}
+        calls = [{**call, "id": number, "born": number} for number in range(1, 301)]
+        conversation._take_changes(calls[:1], "live")
+        await seen(pilot, lambda: len(pilot.app.query(ItemWidget)) == 1, "the first call")
+        steps.append(0)
+        monkeypatch.setattr(RowWidget, "draw", count_draw)
+        monkeypatch.setattr("semel.faces.terminal.conversation.asyncio.sleep", count_pause)
+        conversation._take_changes(calls, "live")
+        await seen(pilot, lambda: len(pilot.app.query(ItemWidget)) == 300, "the calls")
+        conversation.open_all()
+        await seen(pilot, lambda: all(row.opened for row in pilot.app.query(ItemWidget)), "their details")
+        assert max(steps) <= 2 * ROWS_PER_FRAME and sum(steps) >= 600

@@ -46,6 +46,7 @@ MAX_ROWS_BACK = 800  # rows of history that are drawn to find the place where a 
 SCREENS_AHEAD = 2  # drawn above what is in sight, as a reader comes near
 SETTLED_FRAMES = 4  # for which a place is kept before its rows count as laid out
 MAX_SETTLING_FRAMES = 60
+ROWS_PER_FRAME = 40  # that are drawn at once, so that a key does not wait for hundreds
 FRAME_INTERVAL_S = 0.05  # seconds between two redraws, which bounds the cost of a fast stream
 
 
@@ -171,9 +172,17 @@ class ConversationView(VerticalScroll, can_focus=False):
         while True:
             await self._redraw_needed.wait()
             self._redraw_needed.clear()
-            rows, self._changed_rows = self._changed_rows, {}
-            await self._draw(sorted(rows.values(), key=lambda row: int(row["born"])))
+            await self._draw(self._take_changed_rows())
             await asyncio.sleep(FRAME_INTERVAL_S)
+
+    def _take_changed_rows(self) -> list[Json]:
+        """Take the rows to be drawn now, oldest first: all, or as many as a frame may have. The others come next."""
+        rows = sorted(self._changed_rows.values(), key=lambda row: int(row["born"]))
+        count = len(rows) if self._draws_snapshot else ROWS_PER_FRAME
+        self._changed_rows = {row_key(row): row for row in rows[count:]}
+        if self._changed_rows:
+            self._redraw_needed.set()
+        return rows[:count]
 
     async def _draw(self, rows: list[Json]) -> None:
         is_snapshot, self._draws_snapshot = self._draws_snapshot, False
@@ -252,12 +261,26 @@ class ConversationView(VerticalScroll, can_focus=False):
         self._ordered_rows.remove(row)
         await row.remove()
 
-    async def open_all(self) -> None:
+    def open_all(self) -> None:
         """Open all tool output and thoughts, or shorten them again."""
         self.has_opened_all = not self.has_opened_all
-        for row in self._ordered_rows:
-            if isinstance(row, ItemWidget):
-                await row.open(self.has_opened_all)
+        self._open_rows()
+
+    @work(exclusive=True, group="details")
+    async def _open_rows(self) -> None:
+        """Open or shorten the rows, those in sight and their neighbours first. No key waits for all of them."""
+        rows, first = list(self._ordered_rows), self._find_first_row()
+        place = rows.index(first) if first in rows else 0
+        nearest = sorted(range(len(rows)), key=lambda number: abs(number - place))
+        items = [row for row in (rows[number] for number in nearest) if isinstance(row, ItemWidget)]
+        for start in range(0, len(items), ROWS_PER_FRAME):
+            spot = None if self.is_at_bottom else self._find_spot()
+            for row in items[start : start + ROWS_PER_FRAME]:
+                if row.is_attached and row.opened != self.has_opened_all:
+                    await row.open(self.has_opened_all)
+            if spot is not None:
+                self.call_after_refresh(self._follow_spot, spot)
+            await asyncio.sleep(FRAME_INTERVAL_S)
 
     @work(group="outputs")
     async def on_item_widget_output_needed(self, event: ItemWidget.OutputNeeded) -> None:

@@ -244,16 +244,16 @@ class SessionPane(Vertical):
     def action_bottom(self) -> None:
         self.conversation.anchor()
 
-    async def action_open_all(self) -> None:
-        await self.conversation.open_all()
+    def action_open_all(self) -> None:
+        self.conversation.open_all()
         self._refresh_keys()
 
-    async def action_close(self) -> None:
+    def action_close(self) -> None:
         """Esc: take back the choice of a busy mode; if there is none, shorten the details again."""
         if self._busy_mode is not None:
             self._set_busy_mode(None)
         elif self.conversation.has_opened_all:
-            await self.action_open_all()
+            self.action_open_all()
 
     # ------------------------------------------------------------ completing
 

@@ -337,11 +337,12 @@ class ItemWidget(RowWidget):
 
     @property
     def can_load_output(self) -> bool:
-        """Whether the row is a tool call that is over and not too long, and whose whole output was not loaded yet."""
+        """Whether the row is a tool call that is over, with an output that is not too long and not all in the view."""
         item = self.data
         is_over = item["kind"] == "tool" and item.get("status") not in ("pending", "running")
         count = len(str(item.get("text", ""))) + int(item.get("gap") or 0) + len(str(item.get("tail", "")))
-        return is_over and 0 < count <= MAX_WHOLE_CHARS and not self._has_whole_output
+        is_whole = self._has_whole_output or not (item.get("gap") or item.get("coloured"))
+        return is_over and 0 < count <= MAX_WHOLE_CHARS and not is_whole
 
     @property
     def _has_whole_output(self) -> bool:
