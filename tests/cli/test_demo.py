@@ -11,6 +11,7 @@ import pytest
 from cli_house import Cli, Done
 from python_process import run_python
 from rich.text import Text
+from terminal import semel
 
 from scripts.demo_picture import PICTURE, draw_picture, read_picture
 
@@ -62,3 +63,15 @@ def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path_factory: 
     assert "BROKEN 2 messages in the chat" in done.stdout
     assert "there should be 1" in done.stdout
     assert done.stdout.endswith("does not hold: echo\n")
+
+
+@pytest.mark.long
+def test_on_a_terminal_its_lines_are_wrapped_between_words_below_each_other(tmp_path: Path) -> None:
+    with semel("demo", "redelivery", env=Cli(tmp_path, tmp_path / "data").env, cwd=tmp_path, columns=60) as terminal:
+        assert terminal.wait() == 0
+    lines = [Text.from_ansi(line).plain.rstrip() for line in terminal.said.splitlines()]
+    case = lines[next(number for number, line in enumerate(lines) if line.endswith("redelivery")) + 1 :]
+    rows = case[: case.index("")]
+    assert max(map(len, rows)) <= 60 and len(rows) > 8
+    assert {row[:13].strip() for row in rows} == {"happens", "elsewhere", "here", "books", ""}
+    assert "here ok 29 lines of output from the agent ok 10 lines in the view: " in " ".join(" ".join(rows).split())

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from semel.faces.cli.app import app
-from semel.faces.cli.printing import count_of, print_error, print_remark, stdout_console
+from semel.faces.cli.printing import count_of, print_error, print_labelled, print_remark, stdout_console
 from semel.text.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from semel.faces.demonstration.stage import Stage
     from semel.text.json_types import Json
 
-LABEL_WIDTH = 10
+LABEL_WIDTH = 13
 
 
 @app.command("demo")
@@ -85,7 +85,7 @@ def _show_case(stage: Stage, case: Case, number: int, page: bool) -> bool:
 
 
 def _print_row(label: str, text: Text) -> None:
-    stdout_console().print(Text.assemble((f"   {label:<{LABEL_WIDTH}}", "dim"), text))
+    print_labelled(f"   {label}", text, LABEL_WIDTH)
 
 
 def _describe_books(report: Json) -> Text:

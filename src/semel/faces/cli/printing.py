@@ -92,7 +92,7 @@ def print_labelled(label: str, text: str | Text, width: int) -> None:
     """
     shown = text if isinstance(text, Text) else Text(visible(text))
     if not sys.stdout.isatty():
-        stdout_console().print(Text(f"{label:<{width}}"), shown, sep="")
+        stdout_console().print(Text(f"{label:<{width}}", "dim"), shown, sep="")
         return
     line = Table.grid()
     line.add_column(width=width, no_wrap=True)
