@@ -98,6 +98,12 @@ def test_wide_terminals_show_changes_side_by_side_and_every_character(width: int
     assert format_diffs([{"path": "b", "left_out": 5}], width=width).plain == "b\n5 characters are not shown here"
 
 
+def test_the_rest_of_a_folded_line_has_no_sign() -> None:
+    change = {"path": "a.py", "oldText": "same\n", "newText": f"same\n{'x' * 39}- as if it had gone\n"}
+    lines = format_diffs([change], width=40).plain.split("\n")
+    assert [line.rstrip() for line in lines[2:]] == [" same", "+" + "x" * 39, " - as if it had gone"]
+
+
 def test_a_change_of_10_000_lines_is_compared_in_bounded_time_and_a_coarse_comparison_says_so() -> None:
     old = [f"line {number}" for number in range(10_000)]
     new = [line if number % 7 else f"{line} changed" for number, line in enumerate(old)]

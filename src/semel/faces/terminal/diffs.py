@@ -23,7 +23,6 @@ SIGN_STYLES = {"-": "$text-error", "+": "$text-success"}
 TINTS = {"-": "on $error 8%", "+": "on $success 8%"}  # of a whole line
 ANSI_STYLES = {"-": "ansi_red", "+": "ansi_green"}
 SIDE_BY_SIDE_CELLS = 110  # from which width on the old and the new text stand side by side
-NUMBER_CELLS = 6  # of the number of a line, with its sign and a blank
 TAB_CELLS = 8
 CONTEXT_LINES = 3
 MAX_KEPT_DIFFS = 16  # whose lines were compared: they are drawn for each width, and in the request for the change
@@ -101,10 +100,13 @@ def _list_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width:
     yield [Piece(f"@@ -{_format_range(old_start, old_end)} +{_format_range(new_start, new_end)} @@", "dim")]
     for tag, old_start, old_end, new_start, new_end in group:
         if tag == "equal":
-            yield from ([Piece(" "), new[number]] for number in range(new_start, new_end))
+            for number in range(new_start, new_end):
+                yield from (line[:2] for line in _fold(" ", " ", new[number], width))  # without the blanks behind it
         else:
-            yield from (_tint("-", "-", old[number], width) for number in range(old_start, old_end))
-            yield from (_tint("+", "+", new[number], width) for number in range(new_start, new_end))
+            for number in range(old_start, old_end):
+                yield from _fold("-", "-", old[number], width)
+            for number in range(new_start, new_end):
+                yield from _fold("+", "+", new[number], width)
 
 
 def _format_range(start: int, end: int) -> str:
@@ -136,16 +138,24 @@ def _pair_group(group: Group, old: Sequence[Piece], new: Sequence[Piece], width:
 
 def _number(index: int, sign: str, piece: Piece, cells: int) -> list[Line]:
     """Return a line with its number, folded into lines of so many cells."""
-    prefix, offset = f"{index + 1:>4}{sign} ", 0
+    return _fold(f"{index + 1:>4}{sign} ", sign, piece, cells)
+
+
+def _fold(prefix: str, sign: str, piece: Piece, cells: int) -> list[Line]:
+    """Return a line, with its sign or number, as lines of so many cells; 0: as one. No other line than the first has a
+    sign: what is in the text is not taken for one.
+    """
+    parts = chop_cells(piece.text, cells - len(prefix)) if cells else [piece.text]
+    offset = 0
     lines: list[Line] = []
-    for part in chop_cells(piece.text, cells - NUMBER_CELLS) or [""]:
+    for part in parts or [""]:
         folded = Piece(part, "", partial(_cut_colours, piece.find_colours, offset, offset + len(part)))
         if sign == " ":
             blanks = " " * (cells - cell_len(prefix + part))
             lines.append([Piece(prefix), folded, Piece(blanks)])
         else:
             lines.append(_tint(sign, prefix, folded, cells))
-        prefix, offset = " " * NUMBER_CELLS, offset + len(part)
+        prefix, offset = " " * len(prefix), offset + len(part)
     return lines
 
 
