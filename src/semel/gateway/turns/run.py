@@ -441,18 +441,15 @@ class Run:
         end_notices = tuple(make_end_notices(event, end, self.begun.attempt, last_text))
         were_prompted = self.was_prompted and event != "errored"  # otherwise the next prompt includes the entries again
         last_prompted_seq = max((t.seq for t in self.begun.entries_to_tell), default=0) if were_prompted else 0
-        held_notice = (
-            self.corrections.make_notice(self.speech.problems, self.begun.home) if event == "answered" else None
-        )
-        turn_end = finish_turn.End(
-            event, end.stop, end.error, last_prompted_seq, closing, legs, end_notices, held_notice,
-            bool(self.speech.problems), stopped=self.stopped, remembered=self.remembered, answer=self.answer,
+        problems = self.speech.problems
+        held_notice = self.corrections.make_notice(problems, self.begun.home) if event == "answered" else None
+        ended = finish_turn.End(
+            event, end.stop, end.error, last_prompted_seq, closing, legs, end_notices, held_notice, bool(problems),
+            stopped=self.stopped, remembered=self.remembered, answer=self.answer,
             usage=self.usage.report() if self.was_prompted else None,
         )  # fmt: skip
-        self.slots, due = await self.record.write(
-            finish_turn.finish, self.fence, self.caller(), ops, self.slots, turn_end
-        )
-        self.note_end(event, turn_end.error)
+        self.slots, due = await self.record.write(finish_turn.finish, self.fence, self.caller(), ops, self.slots, ended)
+        self.note_end(event, ended.error)
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
