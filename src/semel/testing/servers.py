@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -37,17 +36,14 @@ async def serve_streams(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await talk(reader, writer)
 
-    def end(task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
-        tasks.discard(task)
-        writer.close()
-
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if is_closing:
             writer.transport.abort()
             return
         task = asyncio.create_task(serve(reader, writer))
         tasks.add(task)
-        task.add_done_callback(functools.partial(end, writer=writer))  # also where it never began
+        task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _: writer.close())  # also where it never began
 
     server = await asyncio.start_server(accept, host, port, ssl=tls)
     try:
