@@ -332,7 +332,7 @@ def exported(tx: Tx, session: int) -> list[bytes]:
         while after is not None:
             found, after = page(tx, scope, after)
             records += found
-    return [*map(writer.line, records), writer.end()]
+    return [*map(writer.format_line, records), writer.end()]
 
 
 def play(folder: Path, sync: str = "full", seed: int = 1, short: bool = False) -> Recording:

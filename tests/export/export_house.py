@@ -73,7 +73,7 @@ def conversation(
 def written(records: Iterator[Json] | list[Json]) -> bytes:
     """The file, with its end."""
     writer = ExportWriter()
-    return b"".join([*map(writer.line, records), writer.end()])
+    return b"".join([*map(writer.format_line, records), writer.end()])
 
 
 def file(records: Iterator[Json] | list[Json]) -> io.BytesIO:
@@ -83,7 +83,7 @@ def file(records: Iterator[Json] | list[Json]) -> io.BytesIO:
 async def exported(gateway: Gateway, key: str) -> bytes:
     writer, out = ExportWriter(), list[bytes]()
     async for records in gateway.export(key):
-        out += map(writer.line, records)
+        out += map(writer.format_line, records)
     return b"".join([*out, writer.end()])
 
 

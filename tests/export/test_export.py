@@ -64,7 +64,7 @@ async def test_entries_that_come_while_it_is_written_are_not_in_it(
     writer, out = export.ExportWriter(), b""
     async for records in world.gateway.export("s"):
         await world.gateway.report("s", "note", "late", wakes=False)
-        out += b"".join(map(writer.line, records))
+        out += b"".join(map(writer.format_line, records))
     found = [json.loads(line) for line in out.splitlines()]
     assert [line["text"] for line in found if line["line"] == "entry"] == [f"n{n}" for n in range(5)]
     assert found[0]["entries"] == 5

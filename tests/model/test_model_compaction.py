@@ -373,7 +373,7 @@ async def test_an_export_holds_the_summary_and_an_import_uses_none(tmp_path: Pat
         await until_summary(w, talk)
         writer, lines = ExportWriter(), list[bytes]()
         async for records in w.gateway.export("s"):
-            lines += map(writer.line, records)
+            lines += map(writer.format_line, records)
         await w.gateway.import_session(io.BytesIO(b"".join([*lines, writer.end()])), "copy")
         [one], [other] = summaries(await w.entries()), summaries(await w.entries("copy"))
         assert (one["text"], one["covers"]) == (other["text"], other["covers"])

@@ -222,7 +222,7 @@ async def test_an_export_names_it_and_an_imported_copy_keeps_it(tmp_path: Path) 
         await ask(w, "Look:", chunk(IMAGE))
         writer, lines = ExportWriter(), list[bytes]()
         async for records in w.gateway.export(KEY):
-            lines += map(writer.line, records)
+            lines += map(writer.format_line, records)
         document = b"".join([*lines, writer.end()])
         [file] = [file for entry in await w.entries(KEY) for file in entry.get("files", [])]
         entries = [json.loads(line) for line in document.splitlines() if b"files" in line]

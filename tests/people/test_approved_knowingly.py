@@ -73,7 +73,7 @@ def heard_last(commands: list[Json]) -> int:
 async def exported(w: Chat, session: str) -> bytes:
     writer, lines = ExportWriter(), list[bytes]()
     async for records in w.gateway.export(session):
-        lines += map(writer.line, records)
+        lines += map(writer.format_line, records)
     return b"".join([*lines, writer.end()])
 
 

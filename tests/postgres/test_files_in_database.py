@@ -216,13 +216,13 @@ async def test_a_file_whose_content_is_missing_is_not_sent(
 ) -> None:
     (chat.work / "report.txt").write_text("figures")
     call = {"call": "send_file", "arguments": {"path": "report.txt", "text": "The report."}}
-    store_file = chat.gateway.file_store.content.publish
+    store_file = chat.gateway.file_store.content.store_draft
 
     def lose(*args: Any) -> None:
         store_file(*args)
         db_server.execute("DELETE FROM blob_piece", database)
 
-    chat.gateway.file_store.content.publish = lose  # type: ignore[method-assign]
+    chat.gateway.file_store.content.store_draft = lose  # type: ignore[method-assign]
     await chat.told(message("m1", script(call, "Done.")))
     await until(lambda: _has_error(chat, "is not in the database"))
     assert chat.sent_files == []

@@ -103,7 +103,7 @@ def _same(whole: bytes, records: list[Any]) -> None:
     texts = [(r["role"], r["text"]) for r in given if r.get("line") == "entry"]
     assert [(r["role"], r["text"]) for r in records if r["line"] == "entry"] == texts
     writer = ExportWriter()
-    lines = b"".join([*map(writer.line, records), writer.end()])
+    lines = b"".join([*map(writer.format_line, records), writer.end()])
     other = f"demo:again-{_house.inbox._channel}"
     done = _house.run(_Shelf().import_session(io.BytesIO(lines), other))
     assert done["status"] == "imported", "what was exported cannot be imported"
