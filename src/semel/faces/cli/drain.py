@@ -14,7 +14,7 @@ from semel.faces.config.paths import locate_running
 from semel.tools.address import NoGateway, find_pid, is_process_running
 
 POLL_INTERVAL_S = 0.1
-PATIENCE_S = 600.0  # `grace` may be long
+END_TIMEOUT_S = 600.0  # `grace` may be long
 
 
 @app.command()
@@ -38,9 +38,9 @@ def drain(config: Config = None, data_dir: DataDir = None) -> None:
 
 def await_end(pid: int) -> None:
     """Wait until a gateway that was told to stop has ended. If it does not, say so, and exit with 1."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + END_TIMEOUT_S
     while is_process_running(pid):
         if time.monotonic() > end:
-            print_error(f"the gateway (process {pid}) has not ended after {PATIENCE_S:g} s; see: semel logs")
+            print_error(f"the gateway (process {pid}) has not ended after {END_TIMEOUT_S:g} s; see: semel logs")
             raise typer.Exit(1)
         time.sleep(POLL_INTERVAL_S)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from semel.faces.config.load import GatewayConfig
     from semel.ledger.storage.cluster import ClusterGateway
 
-PATIENCE_S = 2.0
+ANSWER_TIMEOUT_S = 2.0
 """Seconds that a gateway of a cluster may take to answer before the others' rows are looked at."""
 
 
@@ -84,7 +84,7 @@ async def ask_while_gateways_answer(
     request = asyncio.ensure_future(client.get(path))
     began = asyncio.get_running_loop().time()
     try:
-        while not (await asyncio.wait({request}, timeout=PATIENCE_S))[0]:
+        while not (await asyncio.wait({request}, timeout=ANSWER_TIMEOUT_S))[0]:
             if await asyncio.to_thread(_is_cluster_silent, config_path, data_dir):
                 raise NoAnswer(round(asyncio.get_running_loop().time() - began))
         return request.result()

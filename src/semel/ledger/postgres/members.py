@@ -57,7 +57,7 @@ RENEWAL_S = 2.0  # seconds between two renewals
 TRUST_S = 8.0  # seconds after a renewal for which a gateway trusts that it is not buried
 BLIP_S = 1.0  # seconds for which a living gateway may be without its connection, and is not buried
 CHECK_S = 0.2  # seconds between two attempts to connect, and between two looks at the clock
-LOOK_S = 0.3  # seconds between two looks at the other gateways
+LOOK_INTERVAL_S = 0.3  # seconds between two looks at the other gateways
 APPLICATION = "semel member"  # the name of members' connections (pg_stat_activity)
 _OPTIONS = {"connect_timeout": 2, "tcp_user_timeout": 4000, "application_name": APPLICATION}
 """A member's connection fails within 4 s if the server's machine is gone."""
@@ -219,7 +219,7 @@ class Member:
             threading.Thread(target=task, name=f"member {task.__name__}", daemon=True).start()
 
     def _keep_place(self) -> None:
-        while not self._left.wait(LOOK_S):
+        while not self._left.wait(LOOK_INTERVAL_S):
             try:
                 connection = self._connect()
                 if not self._has_lock:
