@@ -143,7 +143,7 @@ async def test_a_call_is_answered_as_documented(case: Case) -> None:
     double = make_double()
     double.tokens["token"] = double.now() + 60
     chat = id_of(double, CHAT)
-    ours = double.take(chat, dict(TEXT))["id"]
+    ours = double.take_activity(chat, dict(TEXT))["id"]
     case.prepare(double)
     known = {each.address: each.id for each in double.conversations.values()}
     path = f"/{quote(known.get(case.address, case.address), safe='')}/activities" if case.address else ""
@@ -165,13 +165,15 @@ async def test_a_call_is_answered_as_documented(case: Case) -> None:
 
 def test_a_text_with_a_card_becomes_two_messages_without_an_id() -> None:
     double = make_double()
-    assert double.take(id_of(double, CHAT), {**CARD, "text": "and"}) == {}, MESSAGES
+    assert double.take_activity(id_of(double, CHAT), {**CARD, "text": "and"}) == {}, MESSAGES
     assert double.texts(CHAT) == ["and", "May I?"]
 
 
 def test_the_same_request_twice_is_two_messages() -> None:
     double = make_double()
-    assert double.take(id_of(double, CHAT), dict(TEXT)) != double.take(id_of(double, CHAT), dict(TEXT)), RATES
+    assert double.take_activity(id_of(double, CHAT), dict(TEXT)) != double.take_activity(
+        id_of(double, CHAT), dict(TEXT)
+    ), RATES
     assert double.texts(CHAT) == ["hello", "hello"]
 
 
@@ -203,7 +205,7 @@ async def test_a_file_and_the_answer_to_an_offer_come_as_documented() -> None:
     async with serve(double) as settings, httpx2.AsyncClient(trust_env=False) as client:
         double.send_file(ANN, "a.txt", "hello")
         double.send_picture(ANN, b"png")
-        id = double.take(id_of(double, CHAT), OFFER)["id"]
+        id = double.take_activity(id_of(double, CHAT), OFFER)["id"]
         double.answer_offer(ANN, id)
         double.answer_offer(ANN, id, accepts=False)
         message, picture, accepted, declined = (json.loads(body) for _, body in double.take_requests())

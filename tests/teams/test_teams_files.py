@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,27 @@ async def test_a_file_is_offered_uploaded_in_pieces_and_its_card_takes_the_place
     assert kind_of(there, id) == FILE_TYPE and there.double.texts(CHAT) == ["[a_b.bin]"]
     there.double.post_again()
     assert await there.hear() == [] and len(there.calls("upload")) == 2
+
+
+async def test_an_offer_that_is_accepted_twice_at_once_is_uploaded_once(there: TeamsHouse, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    _, id = await offer(there, tmp_path / "a.txt")
+    for _ in range(2):
+        there.double.answer_offer(ANN, id)
+    requests = there.double.take_requests()
+    assert await asyncio.gather(*(there.take(*request) for request in requests)) == [(200, {})] * 2
+    assert there.calls("upload") == ["upload"] and kind_of(there, id) == FILE_TYPE
+
+
+async def test_a_card_that_teams_does_not_take_does_not_ask_for_the_file_again(
+    there: TeamsHouse, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    _, id = await offer(there, tmp_path / "a.txt")
+    there.double.fail("edit", "error")
+    there.double.answer_offer(ANN, id)
+    assert [event.kind for event in await there.hear()] == ["echo"]
+    assert [file.content for file in there.double.drive.values()] == [b"x"]
 
 
 @pytest.mark.parametrize(("call", "how"), [("upload", "503"), ("upload", "drop"), ("edit", "502"), ("edit", "cut")])

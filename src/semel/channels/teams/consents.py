@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from semel.channels.recent_map import RecentMap
-from semel.channels.teams.address import TeamsPlace, make_message_id
-from semel.channels.teams.files import FileConsent, FileUpload, make_file_card
+from semel.channels.teams.address import TeamsPlace, make_message_id, parse_message_id
+from semel.channels.teams.files import CONSENT_NAME, KEY_FIELD, FileUpload, make_file_card
+from semel.channels.teams.parse import read_place
 from semel.channels.teams.receipts import check_reply
 from semel.channels.teams.transport import TeamsApi
 from semel.gateway.ports import Inbox, Incoming, NotSent, Rejected
+from semel.text.json_types import Json, object_at, text_at
 
 DECLINED = "the person does not want the file"
 GONE = "the file was deleted before the person agreed to it"
@@ -25,53 +28,87 @@ MAX_REMEMBERED = 500
 _log = logging.getLogger("semel.teams")
 
 
+@dataclass(frozen=True)
+class FileConsent:
+    """What a person answered to the offer of a file.
+
+    `id`: of the answer. `key`: of our part. `offer`: the id of the message with the offer. `place`, `conversation`: the
+    chat. `upload`: where the file is to be put; None if the person does not want it.
+    """
+
+    id: str
+    key: str
+    offer: str
+    place: TeamsPlace
+    conversation: str
+    upload: FileUpload | None
+
+
+def is_consent(activity: Json) -> bool:
+    """Return whether an activity is a person's answer to the offer of a file."""
+    return activity.get("type") == "invoke" and activity.get("name") == CONSENT_NAME
+
+
+def read_consent(activity: Json) -> FileConsent:
+    """Read the answer to the offer of a file. Raises KeyError, TypeError or ValueError."""
+    value, place = object_at(activity, "value"), read_place(activity)
+    key = text_at(value, "context", KEY_FIELD)
+    if not key or value.get("action") not in ("accept", "decline"):
+        raise ValueError("it is no answer to the offer of a file")
+    return FileConsent(
+        make_message_id(place, str(activity["id"])), key, make_message_id(place, str(activity["replyToId"])), place,
+        str(activity["conversation"]["id"]), _read_upload(value) if value["action"] == "accept" else None,
+    )  # fmt: skip
+
+
+def _read_upload(value: Json) -> FileUpload:
+    info = object_at(value, "uploadInfo")
+    url, content_url = text_at(info, "uploadUrl"), text_at(info, "contentUrl")
+    if not url or not content_url:
+        raise ValueError("it names no place for the file")
+    name, id, kind = (text_at(info, field) for field in ("name", "uniqueId", "fileType"))
+    return FileUpload(url, content_url, name or "file", id or "", kind or "")
+
+
 class ConsentTaker:
-    """Handles what people answer to offers of files, one answer at a time for each part."""
+    """Handles what people answer to offers of files, one answer at a time for each offer."""
 
     def __init__(self, name: str, api: TeamsApi) -> None:
         self._name = name
         self._api = api
-        self._done = RecentMap[str, None](MAX_REMEMBERED)  # keys of parts whose file has arrived
-        self._taking: dict[str, asyncio.Lock] = {}  # by key
+        self._done = RecentMap[str, None](MAX_REMEMBERED)  # ids of messages that are a file now
+        self._locks = RecentMap[str, asyncio.Lock](MAX_REMEMBERED)  # by id of the message with the offer
 
-    async def take(
-        self, consent: FileConsent, place: TeamsPlace, conversation: str, url: str, key: str, inbox: Inbox
-    ) -> list[Incoming]:
-        """Bring the file to its person, if they want it. Return what is to be recorded; `key`: of the answer.
+    async def take(self, consent: FileConsent, url: str, inbox: Inbox) -> list[Incoming]:
+        """Bring the file to its person, if they want it. Return what is to be recorded.
 
-        `conversation`, `url`: Teams' id of the chat, and where it is served. Raises NotSent, Unknown or Rejected if the
-        file did not arrive, and OSError.
+        `url`: where the chat is served. Raises NotSent, Unknown or OSError if the file did not arrive.
         """
-        lock = self._taking.setdefault(consent.key, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._take(consent, place, conversation, url, key, inbox)
-        finally:
-            if not lock.locked():
-                self._taking.pop(consent.key, None)
-
-    async def _take(
-        self, consent: FileConsent, place: TeamsPlace, conversation: str, url: str, key: str, inbox: Inbox
-    ) -> list[Incoming]:
-        of = make_message_id(place, consent.message)
-        if consent.upload is None:
-            return [Incoming("failed", key, of=of, text=DECLINED)]
-        if consent.key in self._done:
-            return []
-        async with inbox.lend_file(consent.key, str(place)) as file:
-            if file is None:
-                return [Incoming("failed", key, of=of, text=GONE)]
-            await self._upload(consent.upload, file)
-        path = f"/{quote(conversation, safe='')}/activities/{quote(consent.message, safe='')}"
-        try:
-            check_reply(await self._api.call_conversations("PUT", url, path, make_file_card(consent.upload)))
-        except Rejected as error:  # the file is in their OneDrive all the same
-            _log.warning("channel %s: the card of a file was not taken: %s", self._name, error)
-        self._done[consent.key] = None
-        return [Incoming("echo", consent.key, str(place), of=of)]
+        if consent.offer not in self._locks:
+            self._locks[consent.offer] = asyncio.Lock()
+        async with self._locks[consent.offer]:
+            if consent.upload is None:
+                return [Incoming("failed", consent.id, of=consent.offer, text=DECLINED)]
+            if consent.offer in self._done:
+                return []
+            async with inbox.lend_file(consent.key, str(consent.place)) as file:
+                if file is None:
+                    return [Incoming("failed", consent.id, of=consent.offer, text=GONE)]
+                await self._upload(consent.upload, file)
+            await self._show(consent, consent.upload, url)
+            self._done[consent.offer] = None
+            return [Incoming("echo", consent.key, str(consent.place), of=consent.offer)]
 
     async def _upload(self, upload: FileUpload, file: Path) -> None:
         if not self._api.is_file_address(upload.content_url):
             raise NotSent("the place for the file is not in OneDrive or SharePoint")
-        content = await asyncio.to_thread(file.read_bytes)
-        await self._api.upload_file(upload.url, content)
+        await self._api.upload_file(upload.url, await asyncio.to_thread(file.read_bytes))
+
+    async def _show(self, consent: FileConsent, upload: FileUpload, url: str) -> None:
+        """Make the offer the card of the file. Raises NotSent or Unknown."""
+        message = parse_message_id(consent.offer)[1]
+        path = f"/{quote(consent.conversation, safe='')}/activities/{quote(message, safe='')}"
+        try:
+            check_reply(await self._api.call_conversations("PUT", url, path, make_file_card(upload)))
+        except Rejected as error:  # the file is in their OneDrive all the same
+            _log.warning("channel %s: the card of a file was not taken: %s", self._name, error)

@@ -1,4 +1,4 @@
-"""Files in Teams: of people's messages, the card that offers one of ours, and what a person answers to it.
+"""Files in Teams: of people's messages, the card that offers one of ours, and the one that takes its place.
 
 A bot has files in personal chats alone; elsewhere they need Microsoft Graph, which Semel does not use. A file of ours
 goes into the OneDrive of its person, and they decide about that: a card offers it, Teams posts their answer with an
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from semel.channels.teams.address import TeamsPlace
 from semel.channels.uploads import name_file
 from semel.gateway.ports import REPEAT_PREFIX, Op, Rejected
-from semel.text.json_types import Json, object_at, text_at
+from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
 DOWNLOAD_TYPE = "application/vnd.microsoft.teams.file.download.info"
@@ -55,19 +55,6 @@ class TeamsFile:
 
 
 @dataclass(frozen=True)
-class FileConsent:
-    """What a person answered to the offer of a file.
-
-    `key`: of our part. `message`: Teams' id of the offer. `upload`: where the file is to be put, and as what; None if
-    they do not want it.
-    """
-
-    key: str
-    message: str
-    upload: FileUpload | None = None
-
-
-@dataclass(frozen=True)
 class FileUpload:
     """The place for a file. `url`: takes its content. `content_url`: where it is then."""
 
@@ -76,35 +63,6 @@ class FileUpload:
     name: str
     unique_id: str
     file_type: str
-
-
-def is_consent(activity: Json) -> bool:
-    """Return whether an activity is a person's answer to the offer of a file."""
-    return activity.get("type") == "invoke" and activity.get("name") == CONSENT_NAME
-
-
-def read_consent(activity: Json) -> FileConsent:
-    """Read the answer to the offer of a file. Raises KeyError or ValueError."""
-    value = object_at(activity, "value")
-    message, key = str(activity["replyToId"]), text_at(value, "context", KEY_FIELD)
-    if not key:
-        raise ValueError("it names no file of ours")
-    match value.get("action"):
-        case "decline":
-            return FileConsent(key, message)
-        case "accept":
-            place = object_at(value, "uploadInfo")
-            url, content_url = text_at(place, "uploadUrl"), text_at(place, "contentUrl")
-            if not url or not content_url:
-                raise ValueError("it names no place for the file")
-            return FileConsent(
-                key, message,
-                FileUpload(
-                    url, content_url, text_at(place, "name") or "file", text_at(place, "uniqueId") or "",
-                    text_at(place, "fileType") or "",
-                ),
-            )  # fmt: skip
-    raise ValueError("it is no answer to the offer of a file")
 
 
 def make_file_message(op: Op, place: TeamsPlace, content: bytes) -> Json:

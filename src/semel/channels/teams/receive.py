@@ -16,15 +16,14 @@ from contextlib import suppress
 from semel.channels.recent_map import RecentMap
 from semel.channels.teams.address import make_message_id, parse_message_id
 from semel.channels.teams.authentication import TeamsAuthenticator
-from semel.channels.teams.consents import ConsentTaker
+from semel.channels.teams.consents import ConsentTaker, is_consent, read_consent
 from semel.channels.teams.downloads import TeamsFetcher
-from semel.channels.teams.files import is_consent, read_consent
-from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity, read_place
+from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity
 from semel.channels.teams.places import TeamsPlaces
 from semel.channels.teams.settings import TeamsSettings
 from semel.channels.teams.transport import TeamsApi, TokenRefused
 from semel.channels.webhook_in import WebhookRefused, make_problem
-from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Rejected, Unknown
+from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Unknown
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
@@ -115,15 +114,14 @@ class TeamsReceiver:
     async def _take_consent(self, activity: Json, url: str, inbox: Inbox) -> tuple[int, Json]:
         """Handle a person's answer to the offer of a file. Anything but 200 makes Teams tell them that it failed."""
         try:
-            consent, place = read_consent(activity), read_place(activity)
-            conversation, key = str(activity["conversation"]["id"]), make_message_id(place, str(activity["id"]))
+            consent = read_consent(activity)
         except (KeyError, TypeError, ValueError) as error:
             raw = json.dumps(activity).encode()
             await inbox.put((make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})"),), None)
             return 200, {}
         try:
-            events = await self._consents.take(consent, place, conversation, url, key, inbox)
-        except (NotSent, Unknown, Rejected, OSError) as error:
+            events = await self._consents.take(consent, url, inbox)
+        except (NotSent, Unknown, OSError) as error:
             _log.warning("channel %s: a file that a person agreed to did not arrive: %s", self._name, error)
             return 503, make_problem(503, "unavailable", str(error))
         if events:

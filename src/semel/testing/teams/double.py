@@ -276,7 +276,7 @@ class TeamsDouble:
         if self.is_disabled:
             raise ConnectorError(403, "BotDisabledByAdmin", "The tenant admin disabled this bot.")
 
-    def take(self, conversation: str, activity: Json) -> Json:
+    def take_activity(self, conversation: str, activity: Json) -> Json:
         """Take a new activity of the bot. Returns the answer. Raises ConnectorError."""
         known = self._check_place(conversation)
         if activity.get("type") == "typing":
@@ -291,7 +291,7 @@ class TeamsDouble:
             return {}
         return {"id": self._keep(known, activity)}
 
-    def create(self, parameters: Json) -> Json:
+    def create_conversation(self, parameters: Json) -> Json:
         """Create a conversation. Returns the answer. Raises ConnectorError."""
         if text_at(parameters, "bot", "id") != BOT["id"]:
             raise ConnectorError(400, "BadSyntax", "Incorrect bot id")

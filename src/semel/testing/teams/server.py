@@ -158,11 +158,11 @@ def _call_connector(double: TeamsDouble, request: HttpRequest, path: str, name: 
     if name in ("post", "typing", "create", "edit") and not isinstance(body, dict):
         raise ConnectorError(400, "BadSyntax", "The body is no JSON object")
     if name == "create":
-        return _json_reply(201, double.create(body))
+        return _json_reply(201, double.create_conversation(body))
     if len(parts) not in (2, 3) or parts[1] != "activities":
         raise ConnectorError(405, "MethodNotAllowed", NO_METHOD.format(request.method))
     if name in ("post", "typing"):
-        return _json_reply(201, double.take(parts[0], body))
+        return _json_reply(201, double.take_activity(parts[0], body))
     if len(parts) != 3 or name == "look":
         raise ConnectorError(405, "MethodNotAllowed", NO_METHOD.format(request.method))
     answer = double.change_message(parts[0], parts[2], body if name == "edit" else None)
