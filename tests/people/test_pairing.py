@@ -21,6 +21,12 @@ from semel.testing.clock import FrozenClock
 PAIRED = "You are paired as Eve (member)"
 
 
+@pytest.fixture(autouse=True)
+def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of guesses are compared here, and what a hash costs changes nothing but the time."""
+    monkeypatch.setattr(pairing, "SCRYPT_COST", 2)
+
+
 class Door:
     """People alone, over a ledger whose clock stands still."""
 

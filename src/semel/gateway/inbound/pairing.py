@@ -23,6 +23,7 @@ from semel.ledger import people as rows
 
 CODE_LIFETIME_MS = 600_000
 MAX_OPEN_CODES = 10  # open codes of one channel; they are few because each try is compared with all of them
+SCRYPT_COST = 1 << 14  # of a code's hash: 16 MiB and some 50 ms of a core
 MAX_SENDER_TRIES_PER_HOUR, MAX_CHANNEL_TRIES_PER_HOUR = 5, 20
 """The maximum number of wrong codes per hour: from one sender, and from all senders on a channel."""
 
@@ -197,7 +198,7 @@ class Pairing:
 
 
 def _hash_code(code: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(code.encode("ascii"), salt=salt, n=1 << 14, r=8, p=1, dklen=32)
+    return hashlib.scrypt(code.encode("ascii"), salt=salt, n=SCRYPT_COST, r=8, p=1, dklen=32)
 
 
 def _find_equal_code(code: str, open_codes: list[rows.PairingCode]) -> rows.PairingCode | None:
