@@ -14,6 +14,7 @@ import pytest
 from said_judge import MUST_NOT_SHOW, missing
 from said_texts import texts
 
+from fewer_cases import list_seeds
 from semel.channels import webhook
 from semel.channels.email.compose import compose
 from semel.channels.email.settings import EmailSettings
@@ -24,7 +25,6 @@ from semel.channels.xmpp.render import render
 from semel.channels.xmpp.xml import clean
 from semel.gateway.ports import Op
 
-SEEDS = range(4)
 COUNT = 200
 Shown = tuple[str, list[str]]
 
@@ -177,11 +177,11 @@ def in_webhook(text: str) -> Shown:
 FACES = [in_telegram, in_matrix, in_matrix_plain, in_xmpp, in_mail_text, in_mail_html, in_webhook]
 
 
+@pytest.mark.parametrize("seed", list_seeds(4))
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
-def test_a_channel_shows_every_character_that_was_said(face: Callable[[str], Shown]) -> None:
-    for seed in SEEDS:
-        for text in texts(seed, COUNT):
-            if text.strip():
-                shown, addresses = face(text)
-                lost = missing(text, shown, addresses)
-                assert lost is None, f"seed {seed}: {lost}"
+def test_a_channel_shows_every_character_that_was_said(face: Callable[[str], Shown], seed: int) -> None:
+    for text in texts(seed, COUNT):
+        if text.strip():
+            shown, addresses = face(text)
+            lost = missing(text, shown, addresses)
+            assert lost is None, lost

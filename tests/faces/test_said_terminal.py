@@ -22,7 +22,7 @@ from semel.faces.terminal import markdown_parts, rows
 from semel.faces.terminal.rows import RowWidget, make_widget
 from semel.faces.transcript import format_entry
 
-SEEDS = range(200, 202)
+SEEDS = [200, pytest.param(201, marks=pytest.mark.long)]
 COUNT = 30
 CHUNK = 31  # characters by which a text grows
 WIDE = (1200, 150)  # nothing is wrapped, and nothing is out of sight

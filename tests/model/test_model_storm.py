@@ -47,7 +47,11 @@ class Moody:
                 return Answer(words)
 
 
-@pytest.mark.parametrize(("provider", "seed"), [("openai-chat", 1), ("openai", 2), ("anthropic", 3)])
+LONG = pytest.mark.long
+STORMS = [("openai-chat", 1), pytest.param("openai", 2, marks=LONG), pytest.param("anthropic", 3, marks=LONG)]
+
+
+@pytest.mark.parametrize(("provider", "seed"), STORMS)
 async def test_whatever_happens_the_record_is_what_was_said_and_the_books_balance(
     tmp_path: Path, provider: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
