@@ -290,6 +290,7 @@ async def test_who_waits_for_a_gateway_that_never_answers_is_told_so_after_the_t
 
 
 async def test_a_stream_ends_two_and_a_half_pings_after_its_last_byte_and_not_while_a_frame_comes_slowly() -> None:
+    is_over = asyncio.Event()
     frame = b'event: snapshot\ndata: {"rev": 1, "entries": []}\n\n'
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -301,11 +302,14 @@ async def test_a_stream_ends_two_and_a_half_pings_after_its_last_byte_and_not_wh
             writer.write(frame[start : start + 8])
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        is_over.set()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with AsyncClient(url=url, token="none") as client, asyncio.timeout(5):
             assert [frame async for frame in client.stream(SESSION)] == [{"type": "snapshot", "rev": 1, "entries": []}]
+        await is_over.wait()
 
 
 def test_who_finds_no_gateway_is_told_of_the_others_and_how_to_reach_them(house: Cli, tmp_path: Path) -> None:
