@@ -137,6 +137,7 @@ def test_without_a_python_that_is_new_enough_it_is_said_which_is_needed(pythons:
     assert "needs Python 3.11 or newer, and found Python 3.9" in done.stderr
 
 
+@pytest.mark.long
 def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT], check=True)

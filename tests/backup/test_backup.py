@@ -150,6 +150,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.long
 def test_the_memory_a_backup_takes_does_not_grow_with_the_ledger(tmp_path: Path) -> None:
     place = make_place(tmp_path, files=0)
     with Store.open_sync(place.ledger) as store:

@@ -457,6 +457,7 @@ def test_variants_of_a_model_are_listed_as_one() -> None:
     assert _list_others([f"m{number}" for number in range(14)]).endswith(", m11 and 2 more; --json lists all)")
 
 
+@pytest.mark.long
 def test_each_mcp_server_of_a_model_is_tried_and_those_that_fail_are_told(cli: Cli) -> None:
     dying = "import os, sys; sys.exit(f'FATAL: {os.environ[\"TOKEN\"]} is no token')"
     servers = {

@@ -356,6 +356,7 @@ def _add_irc(cli: Cli, args: tuple[str, ...]) -> None:
         assert terminal.wait() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

@@ -35,6 +35,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     yield play(tmp_path_factory.mktemp("home"), FORCE_COLOR="1")
 
 
+@pytest.mark.long
 def test_every_case_holds_with_its_books(played: Done) -> None:
     lines = Text.from_ansi(played.stdout).plain.splitlines()
     assert played.rc == 0, played
@@ -54,6 +55,7 @@ def test_the_picture_of_the_readme_is_what_is_printed_now(played: Done) -> None:
     assert "https://" not in svg.replace("https://www.textualize.io", "")
 
 
+@pytest.mark.long
 def test_a_gateway_that_takes_an_echo_for_news_fails_the_case(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("home")  # a short name: the sockets are in it
     (home / "fault").mkdir()

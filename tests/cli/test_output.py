@@ -80,12 +80,14 @@ def test_a_full_disk_is_not_taken_for_a_file_that_cannot_be_read(cli: Cli, comma
     assert (done.rc, done.stderr) == (1, "semel: the output cannot be written: No space left on device\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS + MISTAKES, ids=" ".join)
 def test_an_error_that_cannot_be_printed_leaves_only_the_exit_code(cli: Cli, command: list[str]) -> None:
     with on_full_disk() as full:
         assert run(cli, *semel(*command), stdout=full, stderr=full).rc == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", MISTAKES, ids=" ".join)
 def test_a_mistake_that_nobody_can_be_told_leaves_only_the_exit_code(cli: Cli, command: list[str]) -> None:
     with on_full_disk() as full, without_reader() as gone:

@@ -260,6 +260,7 @@ with tempfile.NamedTemporaryFile() as told:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
 def test_all_threads_of_a_gateway_share_one_heap() -> None:
     """What one thread made and another dropped leaves room that every thread can use."""

@@ -415,6 +415,7 @@ def test_the_example_that_sends_once_says_when_no_gateway_runs(tmp_path: Path) -
     assert done.stdout.startswith("try again later, with the same id: no gateway is running")
 
 
+@pytest.mark.long
 def test_every_example_of_the_page_runs(house: Cli) -> None:
     blocks = code_blocks()
     assert len(blocks) == 7

@@ -19,6 +19,7 @@ KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}
 
 
+@pytest.mark.long
 @for_each("name, client", list(product(NAMES, ("test", "acpx"))))
 def test_each_message_adds_up_to_what_semel_fold_shows(name: str, client: str) -> None:
     """acpx joins messages: there, an empty line stands between two that follow each other."""

@@ -434,6 +434,7 @@ async def test_a_turn_that_the_editor_has_not_read_of_is_not_what_a_cancel_means
         os.close(descriptor)
 
 
+@pytest.mark.long
 async def test_of_an_editor_that_does_not_read_at_most_8_mb_wait_and_it_has_each_text_once_later() -> None:
     from_editor, to_editor = os.pipe(), os.pipe()
     pipe = EditorPipe(from_editor[0], to_editor[1])

@@ -239,6 +239,7 @@ def run_and_kill(code: str, wait: float) -> None:
     child.stdout.close()
 
 
+@pytest.mark.long
 async def test_a_gateway_killed_during_an_import_leaves_a_session_whole_or_not_there(tmp_path: Path) -> None:
     data = written(list(conversation(600)))
     (tmp_path / "big.jsonl").write_bytes(data)

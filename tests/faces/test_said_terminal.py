@@ -87,6 +87,7 @@ async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int
             await shows(text, app, pilot)
 
 
+@pytest.mark.long
 async def test_a_long_text_that_grows_is_divided_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markdown_parts, "MAX_PART_CHARS", 60)
     text = "\n\n".join(f"- one {n}\n\n  two {n}\n\n```\na {n}\n\nb\n```\n\nthree **{n}** of it" for n in range(12))

@@ -374,6 +374,7 @@ async def test_a_sound_that_is_uploaded_without_a_word_is_a_voice_note(
 # ---------------------------------------------------------------- kill -9
 
 
+@pytest.mark.long
 async def test_killed_before_and_after_the_words_are_recorded_they_are_written_down_and_told_once(
     tmp_path: Path,
 ) -> None:

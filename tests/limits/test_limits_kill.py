@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from semel.ledger.admin import books
 from semel.ledger.sqlite.store import Store
 from semel.ledger.turns import limits
@@ -42,6 +44,7 @@ def read_outcome(tx: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_a_kill_at_any_statement_counts_each_turn_once_and_tells_of_each_wait(tmp_path: Path) -> None:
     ledger, folder = tmp_path / "ledger.db", tmp_path / "killed"
     folder.mkdir()

@@ -139,6 +139,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.long
 async def test_a_server_that_died_is_reached_anew_by_the_next_call_and_the_lost_one_is_not_made_again(
     tmp_path: Path,
 ) -> None:

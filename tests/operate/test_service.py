@@ -268,6 +268,7 @@ def restarted(home: Home, times: int, old: int) -> int:
     return pid
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_real_systemd_starts_watches_restarts_and_removes_the_gateway(booted: Home) -> None:
     booted.write(".config/semel/semel.toml", '[gateway]\nlisten = "127.0.0.1:0"\n' + DEMO)

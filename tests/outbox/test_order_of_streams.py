@@ -56,6 +56,7 @@ async def told_order(w: World) -> list[str]:
     return [entry["text"] for entry in sent]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "previewed"])
 @pytest.mark.parametrize("narration", ["last", "all"])
 @pytest.mark.parametrize("command", ["/status", "/new", "/stop"])

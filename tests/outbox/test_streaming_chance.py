@@ -150,6 +150,7 @@ async def _lost(life: Life) -> bool:
         return await desk.store.read(_busy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SEMEL_SEEDS", "2"))))
 @pytest.mark.parametrize("safety", list(Safety))
 async def test_no_answer_comes_twice_none_is_lost_and_no_mark_stays(tmp_path: Path, safety: Safety, seed: int) -> None:

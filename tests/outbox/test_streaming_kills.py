@@ -31,6 +31,7 @@ async def life(path: Path, safety: str, point: str) -> int:
         log.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("safety", "point"),
     [

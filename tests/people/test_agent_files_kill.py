@@ -18,6 +18,7 @@ from semel.ledger.admin import books
 WORKER = Path(__file__).with_name("agent_files_worker.py")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["row", "blob", "before the entry", "entry"])
 async def test_a_file_is_sent_once_wherever_its_gateway_was_killed(tmp_path: Path, point: str) -> None:
     held = {"remember": {**chunk(IMAGE)["update"], "messageId": "m1"}}

@@ -75,6 +75,7 @@ def test_a_name_on_the_command_line_means_one_behaviour() -> None:
     assert len({dashed(name) for name in BEHAVIOURS}) == len(BEHAVIOURS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["history holds a broken text and its retry", "key is folded only for a while"])
 def test_a_few_cases_hold_and_something_dies_in_them(name: str, tmp_path: Path) -> None:
     number = [*BEHAVIOURS].index(name)

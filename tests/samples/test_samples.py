@@ -18,6 +18,7 @@ def renewed() -> dict[Path, str]:
     return dict(run_pages(WRITTEN))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [path for path in PAGES if read_samples(WRITTEN[path])], ids=lambda path: path.stem)
 def test_the_samples_of_a_page_are_what_the_commands_print_now(renewed: dict[Path, str], path: Path) -> None:
     assert comparable(WRITTEN[path]) == comparable(renewed[path]), "run `make samples`"

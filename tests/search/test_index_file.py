@@ -200,6 +200,7 @@ def run_and_kill(code: str, at: int) -> None:
     child.stdout.close()
 
 
+@pytest.mark.long
 async def test_a_gateway_killed_while_it_fills_the_index_finds_everything_after_its_next_start(tmp_path: Path) -> None:
     here = Path(__file__).parent
     for round in range(3):

@@ -87,6 +87,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.long
 def test_no_command_hands_a_strangers_text_to_the_terminal_raw(evil: House) -> None:
     for args, told in on_a_terminal(evil, *COMMANDS).items():
         text = told.partition("\n")[2]

@@ -370,6 +370,7 @@ def test_a_locked_database_is_refused_with_what_to_do(tmp_path: Path, monkeypatc
     db.close()
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_length_of_a_conversation(tmp_path: Path) -> None:
     text = "A long answer. " * 200  # all together 3 MB
     folder = openclaw_folder(tmp_path, [openclaw_event(n, "assistant", f"{n} {text}") for n in range(1, 1001)])

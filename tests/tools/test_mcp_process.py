@@ -124,6 +124,7 @@ async def start_gateway(path: Path, log: Path, mode: str) -> asyncio.subprocess.
     return process
 
 
+@pytest.mark.long
 async def test_a_gateway_killed_with_kill_9_leaves_a_socket_that_its_successor_takes_over(
     gateway: Recorder, start: Start, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_ledger_that_cannot_be_copied_stays_as_it_is(old: OldData) -> None:
     assert read_rows(old.ledger) == before
 
 
+@pytest.mark.long
 def test_an_older_semel_refuses_a_newer_ledger_in_words(old: OldData) -> None:
     Store.open_sync(old.ledger, migrations=WAY).close()
     after = read_rows(old.ledger)
