@@ -145,6 +145,15 @@ async def test_an_offer_that_is_accepted_twice_at_once_is_uploaded_once(there: T
     assert there.calls("upload") == ["upload"] and kind_of(there, id) == FILE_TYPE
 
 
+async def test_an_offer_that_is_declined_while_it_is_uploaded_has_not_failed(there: TeamsHouse, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    _, id = await offer(there, tmp_path / "a.txt")
+    for accepts in (True, False):
+        there.double.answer_offer(ANN, id, accepts=accepts)
+    await asyncio.gather(*(there.take(*request) for request in there.double.take_requests()))
+    assert [event.kind for event in there.inbox.events] == ["echo"] and kind_of(there, id) == FILE_TYPE
+
+
 async def test_a_card_that_teams_does_not_take_does_not_ask_for_the_file_again(
     there: TeamsHouse, tmp_path: Path
 ) -> None:
@@ -173,14 +182,14 @@ async def test_a_file_that_did_not_arrive_can_be_accepted_again(
 
 async def test_a_declined_file_and_one_that_was_deleted_have_failed(there: TeamsHouse, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
-    _, id = await offer(there, tmp_path / "a.txt")
+    part, id = await offer(there, tmp_path / "a.txt")
     there.double.answer_offer(ANN, id, accepts=False)
-    there.inbox.sent_files.clear()
+    there.inbox.sent_files[part.key, CHAT] = None
     there.double.answer_offer(ANN, id)
-    declined, gone = await there.hear()
+    _, declined, gone = await there.hear()  # the report that it left is the same in both answers
     assert [(e.kind, e.of, e.text) for e in (declined, gone)] == [
-        ("failed", f"{CHAT}/{id}", "the person does not want the file"),
-        ("failed", f"{CHAT}/{id}", "the file was deleted before the person agreed to it"),
+        ("failed", part.key, "the person does not want the file"),
+        ("failed", part.key, "the file was deleted before the person agreed to it"),
     ]
     assert there.calls("upload") == []
 
@@ -191,10 +200,11 @@ async def test_nobody_gets_a_file_that_was_offered_to_another_or_sends_it_elsewh
     (tmp_path / "a.txt").write_text("x")
     _, id = await offer(there, tmp_path / "a.txt")
     there.double.answer_offer(BOB, id)
-    assert [event.kind for event in await there.hear()] == ["failed"]
+    there.double.answer_offer(BOB, id, accepts=False)
     there.double.answer_offer(ANN, id, uploadUrl="http://192.0.2.1/x")
-    [request] = there.double.take_requests()
-    assert (await there.take(*request))[0] == 503
+    for request in there.double.take_requests():
+        assert (await there.take(*request))[0] == 503
+    assert there.inbox.events == []
     for value in ({"action": "accept", "context": {}}, {"action": "else", "context": {"semel": "k"}}, 7):
         there.double.tell(
             ANN, CHAT, {"type": "invoke", "name": "fileConsent/invoke", "id": "f:1", "replyToId": id, "value": value}
@@ -225,6 +235,10 @@ async def test_an_agents_file_reaches_its_person_and_the_agent_learns_that_one_w
 
         await until(is_told)
         assert len(house.double.drive) == 1
+        house.double.answer_offer(ANN, other)
+        [(headers, content)] = house.double.take_requests()
+        assert (await world.gateway.hook("teams", headers, content))[0] == 503
+        assert kind_of(house, other) == OFFER_TYPE, "the record says that the file did not arrive"
 
 
 def kind_or_none(there: TeamsHouse, id: str) -> str | None:

@@ -35,7 +35,7 @@ class KeptInbox:
         self.strangers: set[str] = set()  # ids of people who may not speak
         self.fail: Exception | None = None  # if set, the next `put` raises it and keeps nothing
         self.onlines = 0
-        self.sent_files: dict[tuple[str, str], Path] = {}  # by `Op.key` and address
+        self.sent_files: dict[tuple[str, str], Path | None] = {}  # by `Op.key` and address; None if erased
         self.store = store
         self._keys: set[str] = set()
         self._more = asyncio.Event()
@@ -82,7 +82,7 @@ class KeptInbox:
 
     @asynccontextmanager
     async def lend_file(self, key: str, address: str) -> AsyncGenerator[Path | None]:
-        yield self.sent_files.get((key, address))
+        yield self.sent_files[key, address]
 
     def online(self) -> None:
         self.onlines += 1

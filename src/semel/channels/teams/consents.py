@@ -2,13 +2,16 @@
 
 All this happens before Teams gets its answer. If it fails, or the gateway is killed meanwhile, Teams tells the person
 that it did not work, and the offer is still there: they can agree again. An edit that may have arrived is made again
-then, too; it shows nothing twice.
+then, too; it shows nothing twice. The first answer that was handled counts: the record says that a declined file did
+not arrive, so who agrees to it afterwards is told by Teams that it did not work.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -42,6 +45,17 @@ class FileConsent:
     place: TeamsPlace
     conversation: str
     upload: FileUpload | None
+
+
+@asynccontextmanager
+async def _lend_offered(inbox: Inbox, consent: FileConsent) -> AsyncGenerator[Path | None]:
+    """Lend the file that was offered; None if it was deleted. Raises NotSent if it is not offered, or not any more."""
+    async with AsyncExitStack() as until_read:
+        try:
+            file = await until_read.enter_async_context(inbox.lend_file(consent.key, str(consent.place)))
+        except LookupError:
+            raise NotSent("no such file is offered to this person, or they declined it") from None
+        yield file
 
 
 def is_consent(activity: Json) -> bool:
@@ -87,17 +101,17 @@ class ConsentTaker:
         if consent.offer not in self._locks:
             self._locks[consent.offer] = asyncio.Lock()
         async with self._locks[consent.offer]:
-            if consent.upload is None:
-                return [Incoming("failed", consent.id, of=consent.offer, text=DECLINED)]
             if consent.offer in self._done:
                 return []
-            async with inbox.lend_file(consent.key, str(consent.place)) as file:
-                if file is None:
-                    return [Incoming("failed", consent.id, of=consent.offer, text=GONE)]
+            is_there = Incoming("echo", consent.key, str(consent.place), of=consent.offer)
+            async with _lend_offered(inbox, consent) as file:
+                if consent.upload is None or file is None:
+                    why = DECLINED if consent.upload is None else GONE
+                    return [is_there, Incoming("failed", consent.id, of=consent.key, text=why)]
                 await self._upload(consent.upload, file)
             await self._show(consent, consent.upload, url)
             self._done[consent.offer] = None
-            return [Incoming("echo", consent.key, str(consent.place), of=consent.offer)]
+            return [is_there]
 
     async def _upload(self, upload: FileUpload, file: Path) -> None:
         if not self._api.is_file_address(upload.content_url):

@@ -98,7 +98,10 @@ class ChannelInbox:
     async def lend_file(self, key: str, address: str) -> AsyncGenerator[Path | None]:
         """Lend the file of a part that left for an address (see `ports.Inbox.lend_file`)."""
         dest = f"{self._channel}:{address}"
-        id = await self._inbox.record.read(lambda tx: parts.find_file(tx, key, dest))
+        try:
+            id = await self._inbox.record.read(lambda tx: parts.find_file(tx, key, dest))
+        except parts.NoSuchPart as error:
+            raise LookupError(str(error)) from None
         with ExitStack() as until_read:
             lent = None if id is None else self.received_files.store.content.lend(id)
             yield None if lent is None else await asyncio.to_thread(until_read.enter_context, lent)

@@ -331,7 +331,8 @@ class Inbox(Protocol):
     def lend_file(self, key: str, address: str) -> AbstractAsyncContextManager[Path | None]:
         """Return a context with the file of a part (`Op.key`) that left for `address`; None if it is not kept any more.
 
-        For a platform that takes a file only once its person has agreed, which may be days after `send`.
+        For a platform that takes a file only once its person has agreed, which may be days after `send`. To enter it
+        raises LookupError if no such part is for `address`, it has no file, or the channel reported that it failed.
         """
 
     def online(self) -> None:

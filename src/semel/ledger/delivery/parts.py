@@ -120,10 +120,16 @@ def find_origin(tx: Tx, part: int) -> PartOrigin | None:
 
 
 def find_file(tx: Tx, key: str, dest: str) -> str | None:
-    """Return the blob id of the file of the part with this key; None if none for `dest` has a file, or it is erased."""
+    """Return the blob id of the file of the part with this key; None if its content was erased.
+
+    Raises NoSuchPart if no part for `dest` has this key, or it has no file, or is known to have failed.
+    """
     part = tx.value(int, "part_by_key", key=key)
     row = None if part is None else get(tx, part)
-    return None if row is None or row.dest != dest else text_at(entries.load(row.op), "file")
+    op = {} if row is None else entries.load(row.op)
+    if row is None or row.dest != dest or row.failed is not None or (op and "file" not in op):
+        raise NoSuchPart(f"no file with this key can have arrived at {dest}")
+    return text_at(op, "file")
 
 
 def get_json(tx: Tx, part: int) -> dict[str, Any]:
