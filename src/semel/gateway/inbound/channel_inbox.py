@@ -170,7 +170,8 @@ class ChannelInbox:
         if problem is None and 0 < event.at * 1000 <= self.doubtful_until:  # perhaps answered already: only record it
             verdict = replace(verdict, wakes=False, command=None)
         if problem is None and event.kind == "echo" and event.of:
-            batch.items.append(rows.OwnMessageReport(scrub(event.key), str(event.of)))
+            if event.sender is None or await self._is_part_for(event.address, event.key):
+                batch.items.append(rows.OwnMessageReport(scrub(event.key), str(event.of)))
             return
         session = self._session_key(event) if problem is None and event.kind != "failed" else ""
         problem = problem or _why_unusable(event, session)
@@ -209,6 +210,9 @@ class ChannelInbox:
         if await self.has_heard(press_key("/", message, reaction.key)):
             return True
         return is_number(reaction.text) and await self.has_heard(press_key("", message, reaction.key))
+
+    async def _is_part_for(self, address: str, key: str) -> bool:
+        return await self._inbox.record.read(parts.is_for, key, f"{self._channel}:{address}")
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add a failure report to the batch: a message failed after the platform had accepted it.

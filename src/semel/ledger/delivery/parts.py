@@ -119,6 +119,12 @@ def find_origin(tx: Tx, part: int) -> PartOrigin | None:
     return tx.one(PartOrigin, "part_origin", id=part)
 
 
+def is_for(tx: Tx, key: str, dest: str) -> bool:
+    """Return whether a part with this key is for `dest`."""
+    part = tx.value(int, "part_by_key", key=key)
+    return part is not None and get(tx, part).dest == dest
+
+
 def find_file(tx: Tx, key: str, dest: str) -> str | None:
     """Return the blob id of the file of the part with this key; None if its content was erased.
 
