@@ -89,9 +89,13 @@ async def test_a_reaction_to_an_old_post_is_heard_in_its_thread(there: Mattermos
     ours = there.double.add_post(there.room, BOT, {"message": "Which?", "root_id": root})["id"]
     there.double.advance(10)
     await there.online()  # begins at the present
-    there.double.react(ours, there.ann, "two")
+    robot = there.double.person("robot", is_bot=True)
+    for path, how in ((f"/channels/{there.room}", "drop"), (f"/posts/{ours}", "502"), (f"/users/{robot}", "429")):
+        there.double.fail(f"GET {path}", how)
+    there.double.react(ours, robot, "two")
     (event,) = await there.hear(1)
     assert (event.address, event.of, event.text) == (f"{there.room}:thread-{root}", ours, "2️⃣")
+    assert event.sender is not None and event.sender.bot, "nobody's word, so it answers nothing"
 
 
 async def test_what_nobody_wrote_and_what_the_bot_wrote_is_no_message(there: MattermostHouse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from semel.channels.mattermost.address import is_id
@@ -12,6 +13,9 @@ from semel.gateway.ports import Denied, NotSent, Offline, Person, Unknown
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 _MAX_REMEMBERED = 5_000
+LOOKUP_RETRIES = 2
+LOOKUP_RETRY_DELAY_S, MAX_LOOKUP_DELAY_S = 0.5, 10.0
+"""Seconds before a look-up is made again: unless the server says how many, and at most."""
 NO_SUCH_PATH = "api.context.404.app_error"
 """The error of a server that does not know what it is asked for."""
 ARCHIVED = "api.user.view_archived_channels.get_posts_for_channel.app_error"
@@ -80,7 +84,7 @@ class MattermostDirectory:
     async def find_channel(self, id: str) -> Json:
         """Return a channel as the API describes it; {} if the bot may not see it. Raises Offline or Denied."""
         if id not in self._channels:
-            reply = await self._get(f"/channels/{id}")
+            reply = await self._look_up(f"/channels/{id}")
             if reply.status in (403, 404) and reply.is_error:
                 return {}
             self._channels[id] = self._check(reply).data
@@ -89,7 +93,7 @@ class MattermostDirectory:
     async def find_post(self, id: str) -> Json:
         """Return a post as the API describes it; {} if it cannot be looked up now. Raises Denied."""
         try:
-            reply = await self._get(f"/posts/{id}")
+            reply = await self._look_up(f"/posts/{id}")
         except Offline:
             return {}
         if reply.status == 401:
@@ -100,7 +104,7 @@ class MattermostDirectory:
         """Return a person with their name, "" if it cannot be looked up now."""
         if id not in self._people:
             try:
-                reply = await self._get(f"/users/{id}")
+                reply = await self._look_up(f"/users/{id}")
             except Offline:
                 return Person(id)
             if not reply.ok:
@@ -112,6 +116,19 @@ class MattermostDirectory:
     async def read(self, path: str) -> MattermostReply:
         """Make a GET. Returns a successful answer. Raises Denied if the token is refused, else Offline."""
         return self._check(await self._get(path))
+
+    async def _look_up(self, path: str) -> MattermostReply:
+        """Make a GET, again if it fails for now: a reaction comes once, and what it is to must be known."""
+        for _ in range(LOOKUP_RETRIES):
+            try:
+                reply = await self._get(path)
+                if reply.ok or (reply.is_error and reply.status != 429 and reply.status < 500):
+                    return reply
+                wait = reply.retry_after
+            except Offline as error:
+                wait = error.retry_after
+            await asyncio.sleep(min(wait or LOOKUP_RETRY_DELAY_S, MAX_LOOKUP_DELAY_S))
+        return await self._get(path)
 
     async def _get(self, path: str) -> MattermostReply:
         try:
