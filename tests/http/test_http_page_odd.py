@@ -118,7 +118,7 @@ def test_a_late_firing_says_when_it_was_due_and_an_event_who_sent_it(page: Brows
 
 def test_the_colours_of_an_output_are_shown_once_its_call_has_ended(page: Browser, live: LiveHouse) -> None:
     agent = live.begin()
-    text = "\x1b[32m1 passed\x1b[0m\n10 %\r\x1b[31m100 % <b>\n"
+    text = "\x1b[1;32m1 passed\x1b[0m\n10 %\r\x1b[31m100 % <b>\n"
     content = [{"type": "content", "content": {"type": "text", "text": text}}]
     live.do(lambda: agent.update("tool_call", toolCallId="t", title="pytest", status="in_progress"))
     live.do(lambda: agent.update("tool_call_update", toolCallId="t", content=content))
@@ -126,7 +126,7 @@ def test_the_colours_of_an_output_are_shown_once_its_call_has_ended(page: Browse
     page.click("#rows .tool summary")
     shows(page, "#rows .tool .output", "1 passed\n100 % <b>\n")
     live.do(lambda: agent.update("tool_call_update", toolCallId="t", status="completed"))
-    shows(page, "#rows .tool .output .ansi-green-fg", "1 passed")
+    shows(page, "#rows .tool .output .ansi-green-fg.ansi-bold", "1 passed")
     shows(page, "#rows .tool .output .ansi-red-fg", "100 % <b>", "\n")
     shows(page, "#rows .tool .output", "1 passed\n100 % <b>\n")
     live.do(agent.end)
