@@ -14,7 +14,7 @@ from textual.widgets.markdown import MarkdownBlock
 from semel.channels.markdown import parse
 from semel.channels.styled_text import render_styled
 from semel.faces.terminal import rows
-from semel.faces.terminal.markdown_parts import MAX_PART_CHARS, make_terminal_parser
+from semel.faces.terminal.markdown_parts import MAX_PART_CHARS, make_terminal_parser, split_parts
 from semel.faces.terminal.rows import make_widget
 
 FORMULAS = (
@@ -176,3 +176,21 @@ class OneRow(App[None]):
     def seen(self) -> str:
         """Return what is on the screen."""
         return "\n".join(strip.text.rstrip() for strip in self.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize("sign", ["-", "*", "+"])
+def test_a_long_list_is_drawn_in_parts_that_begin_with_its_bullets(sign: str) -> None:
+    text = "\n".join(f"{sign} **item** {number}\n  rest\n  - below it" for number in range(1_000))
+    starts = [part.start for part in split_parts(text)]
+    parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    assert "".join(parts) == text
+    assert len(parts) > 2
+    assert max(len(part) for part in parts) < MAX_PART_CHARS + 100
+    assert all(part.startswith(f"{sign} **item** ") for part in parts)
+    parse_lines = make_terminal_parser().parse
+    drawn = [token.content for part in parts for token in parse_lines(part) if token.type == "inline"]
+    assert drawn == [token.content for token in parse_lines(text) if token.type == "inline"]
+
+
+def test_a_long_numbered_list_is_one_part_because_its_numbers_count_from_its_first_item() -> None:
+    assert len(split_parts("\n".join("1. item" for _ in range(2_000)))) == 1

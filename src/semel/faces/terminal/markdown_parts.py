@@ -145,9 +145,9 @@ def split_parts(text: str) -> list[Part]:
 
 
 def find_next_part(text: str, part: Part, shown: int) -> Part:
-    """Return the part behind one of a long Markdown text: it begins where a block begins behind a blank line, or at a
-    line of a code block that is too long, after MAX_PART_CHARS and after what is `shown` already; at the end of the
-    text if there is no such place yet.
+    """Return the part behind one of a long Markdown text: it begins where a block begins behind a blank line, or within
+    a block that is too long, at a line of code or at a bullet of a list, after MAX_PART_CHARS and after what is `shown`
+    already; at the end of the text if there is no such place yet.
     """
     earliest = max(part.start + MAX_PART_CHARS, shown)
     window = MAX_PART_CHARS
@@ -155,7 +155,8 @@ def find_next_part(text: str, part: Part, shown: int) -> Part:
         piece = part.opening + text[part.start : earliest + window]
         lines = piece.split("\n")
         offsets = list(accumulate((len(line) + 1 for line in lines), initial=part.start - len(part.opening)))
-        blocks = [token for token in _block_parser().parse(piece) if token.map and token.level == 0]
+        tokens = _block_parser().parse(piece)
+        blocks = [token for token in tokens if token.map and token.level == 0]
         for block in blocks:
             if block.map and offsets[first := block.map[0]] >= earliest and not lines[first - 1].strip():
                 return Part(offsets[first])
@@ -164,6 +165,11 @@ def find_next_part(text: str, part: Part, shown: int) -> Part:
             for line in inner_lines:
                 if offsets[line] >= earliest:
                     return Part(offsets[line], f"{block.markup}{split_fence_info(block.info)[0]}\n")
+        items = [token for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
+        for item in items:  # one of a numbered list would get another number, one on an unfinished line may be none
+            line = item.map[0] if item.map else 0
+            if item.markup in "-*+" and offsets[line] >= earliest and line < len(lines) - 1:
+                return Part(offsets[line])
         if earliest + window >= len(text):
             break
         window *= 2
