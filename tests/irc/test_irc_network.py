@@ -12,6 +12,7 @@ from irc_house import House
 from ircds import FLOOD_LIMITS, Inspircd, IrcUser, Ngircd, SecondInspircd
 from server_process import CERTIFICATE
 
+from semel.channels.irc import send
 from semel.faces.channel_check import check_channel, send_test_message
 from semel.gateway.ports import Answers, Denied, NotSent, Offline, Receipt, Rejected, Unknown
 
@@ -51,6 +52,25 @@ async def test_an_answer_is_not_sent_to_a_nick_that_somebody_else_has_taken(hous
             await house.heard(3 if house.inbox.events[1].sender.id == house.ben else 2)  # type: ignore[union-attr]
             await channel.send(house.op(house.ann, "two"))
             await ann.wait(lambda: ann.texts == ["two"])
+
+
+@pytest.mark.long
+async def test_a_nick_that_changes_hands_between_two_parts_is_noticed_as_soon_as_between_two_lines(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send, "NICK_CHECK_INTERVAL_S", 1.5)
+    channel = house.channel(pace=0.1)
+    async with house.running(channel):
+        async with house.user(house.ann) as ann:
+            await ann.say(house.bot, "hello")
+            await house.heard(1)
+            await channel.send(house.op(house.ann, "one"))
+        async with house.user(house.ann, account=None) as thief:
+            await asyncio.sleep(0.2)
+            with pytest.raises((NotSent, Unknown), match="nobody who is logged in as"):
+                await channel.send(house.op(house.ann, "secret\n" * 30, n=1))
+            await thief.settle()
+            assert len(thief.texts) <= 17, "no more than until the second check"
 
 
 async def test_who_has_no_account_is_not_heard(house: House) -> None:

@@ -128,7 +128,7 @@ class IrcSender:
 
     async def _send_lines(self, op: Op, target: str, lines: list[str]) -> Receipt:
         id = ""
-        checked_at = self._clock()
+        checked_at = self._checked.get(op.address, (target, self._clock()))[1]
         for n, text in enumerate(lines):
             try:
                 if self._clock() > checked_at + NICK_CHECK_INTERVAL_S:
