@@ -196,10 +196,11 @@ async def test_hermes_rules_that_name_no_single_account_of_a_channel_let_nobody_
     (tmp_path / ".env").write_text(
         "TELEGRAM_ALLOWED_USERS=7,*  # 7 is Ada\nGATEWAY_ALLOWED_USERS=7,U12\nTELEGRAM_GROUP_ALLOWED_USERS=9,10\n"
         "WHATSAPP_CLOUD_ALLOWED_USERS=+16505551234\nexport DISCORD_ALLOWED_USERS='12 # no comment'\n"
+        'SLACK_ALLOWED_USERS="U1,U2" # Ben\'s\n'
     )
     report = await import_store(store, None)
     accounts = {person["account"] for person in report["people"]}
-    assert accounts == {"telegram:7", "whatsapp:16505551234", "discord:12 # no comment"}
+    assert accounts == {"telegram:7", "whatsapp:16505551234", "discord:12 # no comment", "slack:U1", "slack:U2"}
     assert report["left_out"]["rules that let in more than one account"] == 1
     assert report["left_out"]["accounts that may speak in groups only"] == 2
     ((place, why),) = [(row["place"], row["why"]) for row in report["unread"]]

@@ -19,6 +19,7 @@ from semel.text.json_types import Json
 
 BUSY_TIMEOUT_S = 5.0
 MAX_SMALL_FILE_BYTES = 64 << 20
+_QUOTED = re.compile(r"""(["'])(.*?)\1""")
 
 
 @contextmanager
@@ -152,8 +153,8 @@ def read_environment_file(path: Path) -> Iterator[tuple[str, str]]:
     for line in lines:
         name, is_assignment, value = line.strip().removeprefix("export ").partition("=")
         if is_assignment and not name.startswith("#"):
-            value = value.strip()
-            yield name.strip(), value.strip("\"'") if value[:1] in ("'", '"') else re.split(r"\s#", value)[0].strip()
+            quoted = _QUOTED.match(value.strip())
+            yield name.strip(), quoted[2] if quoted else re.split(r"\s#", value)[0].strip()
 
 
 def local_zone() -> str:
