@@ -104,7 +104,9 @@ def test_json5_is_read_as_its_specification_says(text: str, value: object) -> No
     assert parse_json5(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "{a: }", "[1", "{a b}", "{'a': 'b}", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", "{a: }", "[1", "{a b}", "{'a': 'b}", "1 2", "{a: ['8, 9]}", '{"a": 1"}', "{a: 1} /"]
+)
 def test_what_is_no_json5_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_json5(text)

@@ -20,7 +20,9 @@ _NUMBER = re.compile(r"([+-]?)(0[xX][0-9A-Fa-f]+|Infinity|NaN|[0-9]*\.?[0-9]*(?:
 
 
 def parse_json5(text: str) -> Any:
-    """Return a JSON5 document's value. Raises ValueError. What lies between tokens and is none is passed over."""
+    """Return a JSON5 document's value. Raises ValueError."""
+    if broken := _TOKEN.sub("", text).strip():
+        raise ValueError(f"a string or comment that begins with {broken[0]} has no end")
     tokens: list[str] = []
     for match in _TOKEN.finditer(text):
         token = match[0]
