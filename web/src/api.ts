@@ -35,9 +35,22 @@ export const PATIENCE_MS = 60000; // a request without an answer by then has non
 
 /**
  * Sends a request and returns the answer's JSON, of which the caller knows the shape; null for an empty answer.
- * `patience`: for how long it waits for the answer, in ms. `over`: ends that wait at once.
+ * `timeoutMs`: for how long it waits for the answer. `signal`: ends that wait at once.
  */
-export async function ask<T = unknown>(method: string, path: string, body?: unknown, patience = PATIENCE_MS, over?: AbortSignal): Promise<T> {
+export async function ask<T = unknown>(method: string, path: string, body?: unknown, timeoutMs = PATIENCE_MS, signal?: AbortSignal): Promise<T> {
+  const waiting = new AbortController(); // `AbortSignal.any` is younger than the browsers that the page is built for
+  const end = ({ target }: Event): void => waiting.abort((target as AbortSignal).reason);
+  AbortSignal.timeout(timeoutMs).addEventListener("abort", end);
+  if (signal?.aborted) waiting.abort(signal.reason);
+  signal?.addEventListener("abort", end);
+  try {
+    return await request(method, path, body, waiting.signal);
+  } finally {
+    signal?.removeEventListener("abort", end);
+  }
+}
+
+async function request<T>(method: string, path: string, body: unknown, signal: AbortSignal): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(path, {
@@ -45,7 +58,7 @@ export async function ask<T = unknown>(method: string, path: string, body?: unkn
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       credentials: "same-origin",
-      signal: over ? AbortSignal.any([over, AbortSignal.timeout(patience)]) : AbortSignal.timeout(patience),
+      signal,
     });
   } catch (error) {
     throw new NoAnswer(messageOf(error));

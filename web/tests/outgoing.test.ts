@@ -46,6 +46,21 @@ test("what waits on a line that was lost is sent again, under its id, as soon as
   assert.deepEqual(accepted, ["hello"]);
 });
 
+test("a message leaves, and is sent again on a new line, in a browser without AbortSignal.any", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { any } = AbortSignal;
+  Object.assign(AbortSignal, { any: undefined });
+  const outgoing = make();
+  outgoing.add("s", "hello", 4);
+  Object.assign(AbortSignal, { any });
+  const [first] = requests;
+  outgoing.reconnected();
+  await settle();
+  mock.timers.tick(500);
+  assert.deepEqual(requests.map(({ body }) => body.id), [first?.body.id]);
+  assert.notEqual(requests[0], first);
+});
+
 test("messages of a session leave one after another, in order", async () => {
   const outgoing = make();
   outgoing.add("s", "one", 4);
