@@ -31,13 +31,13 @@ export function onLoggedOut(handler: () => void): void {
 
 export const at = (key: string, rest = ""): string => `/v1/sessions/${encodeURIComponent(key)}${rest}`;
 
-export const PATIENCE_MS = 60000; // a request without an answer by then has none
+export const ANSWER_TIMEOUT_MS = 60000; // a request without an answer by then has none
 
 /**
  * Sends a request and returns the answer's JSON, of which the caller knows the shape; null for an empty answer.
  * `timeoutMs`: for how long it waits for the answer. `signal`: ends that wait at once.
  */
-export async function ask<T = unknown>(method: string, path: string, body?: unknown, timeoutMs = PATIENCE_MS, signal?: AbortSignal): Promise<T> {
+export async function ask<T = unknown>(method: string, path: string, body?: unknown, timeoutMs = ANSWER_TIMEOUT_MS, signal?: AbortSignal): Promise<T> {
   const waiting = new AbortController(); // `AbortSignal.any` is younger than the browsers that the page is built for
   const end = ({ target }: Event): void => waiting.abort((target as AbortSignal).reason);
   AbortSignal.timeout(timeoutMs).addEventListener("abort", end);
@@ -71,7 +71,7 @@ async function request<T>(method: string, path: string, body: unknown, signal: A
 
 /** The text at an address; null if it cannot be had. */
 export async function readText(path: string): Promise<string | null> {
-  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS) }).catch(() => null);
+  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) }).catch(() => null);
   return answer?.ok ? answer.text().catch(() => null) : null;
 }
 

@@ -1,7 +1,7 @@
 // Messages on their way to the gateway. Each gets an id here, which every retry repeats, and is kept in local storage
 // until the gateway acknowledges it. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
 
-import { NoAnswer, PATIENCE_MS, Problem, ask, at, messageOf, statusOf } from "./api.ts";
+import { NoAnswer, ANSWER_TIMEOUT_MS, Problem, ask, at, messageOf, statusOf } from "./api.ts";
 import { keep, kept, keptNames } from "./kept.ts";
 import { freshId } from "./text.ts";
 import type { BusyMode, Entry, FileRef } from "./wire.ts";
@@ -143,7 +143,7 @@ export class Outgoing {
       const { text, id, busy, rev } = message;
       const files = message.files?.map((file) => ({ id: file.id, name: file.name }));
       const body = { text, id, busy, seen: rev ?? undefined, files };
-      const answer = await ask<{ event: number; why?: string }>("POST", at(key, "/messages"), body, PATIENCE_MS, this.connection.signal);
+      const answer = await ask<{ event: number; why?: string }>("POST", at(key, "/messages"), body, ANSWER_TIMEOUT_MS, this.connection.signal);
       message.event = answer.event;
       message.waits = answer.why;
       message.state = "accepted";

@@ -15,10 +15,10 @@ export interface Watcher<F extends { rev: number }> {
 }
 
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
-const BEGIN_PATIENCE_MS = 40000; // until the first frame is there: over a slow line, a long one takes its time
+const FIRST_FRAME_TIMEOUT_MS = 40000; // until the first frame is there: over a slow line, a long one takes its time
 const PROBE_INTERVAL_MS = 6000; // on a line that is lost, the gateway is asked this often whether it can be reached
-const PROBE_PATIENCE_MS = 4000; // without an answer by then it cannot
-const OVERDUE = 2.5; // of the time between two pings: then the connection is dead, even if the browser does not know it
+const PROBE_TIMEOUT_MS = 4000; // without an answer by then it cannot
+const MAX_SILENT_PING_INTERVALS = 2.5; // after them the connection is dead, even if the browser does not know it
 
 /** A time that is up to a quarter shorter, so that the pages of many people do not come at once. */
 const spread = (ms: number): number => ms * (1 - Math.random() / 4);
@@ -42,7 +42,7 @@ export class Watch<F extends { rev: number } = Frame> {
   private watched: Watched;
   private watcher: Watcher<F>;
   private failures = 0;
-  private patience = BEGIN_PATIENCE_MS; // for how long nothing may come before the line counts as lost
+  private maxSilenceMs = FIRST_FRAME_TIMEOUT_MS; // for how long nothing may come before the line counts as lost
   private hasBegun = false; // whether this connection has brought a frame
   private heard = Date.now();
   private nextProbe: number | null = null; // on a line that is lost: when the gateway is asked next
@@ -68,8 +68,8 @@ export class Watch<F extends { rev: number } = Frame> {
   look = (): void => {
     if (!this.source) return;
     const silence = Date.now() - this.heard;
-    if (silence > (this.hasBegun ? this.patience : Math.max(this.patience, BEGIN_PATIENCE_MS))) return this.reopen();
-    if (silence > this.patience) this.watcher.link("lost"); // or its first frame is on its way
+    if (silence > (this.hasBegun ? this.maxSilenceMs : Math.max(this.maxSilenceMs, FIRST_FRAME_TIMEOUT_MS))) return this.reopen();
+    if (silence > this.maxSilenceMs) this.watcher.link("lost"); // or its first frame is on its way
     if (this.nextProbe !== null && Date.now() >= this.nextProbe) void this.probe();
   };
 
@@ -94,7 +94,7 @@ export class Watch<F extends { rev: number } = Frame> {
     source.addEventListener("snapshot", take);
     source.addEventListener("change", take);
     source.addEventListener("ping", (event) => {
-      this.patience = OVERDUE * JSON.parse(event.data).every_ms;
+      this.maxSilenceMs = MAX_SILENT_PING_INTERVALS * JSON.parse(event.data).every_ms;
       this.noteLife();
     });
     source.addEventListener("error", () => this.lost(source));
@@ -133,7 +133,7 @@ export class Watch<F extends { rev: number } = Frame> {
     const { source } = this;
     this.nextProbe = Date.now() + spread(PROBE_INTERVAL_MS);
     try {
-      await ask("GET", this.watched.probe, undefined, PROBE_PATIENCE_MS);
+      await ask("GET", this.watched.probe, undefined, PROBE_TIMEOUT_MS);
     } catch (error) {
       if (!statusOf(error)) return;
     }
@@ -144,7 +144,7 @@ export class Watch<F extends { rev: number } = Frame> {
 
   private async again(): Promise<void> {
     try {
-      await ask("GET", this.watched.probe, undefined, PROBE_PATIENCE_MS);
+      await ask("GET", this.watched.probe, undefined, PROBE_TIMEOUT_MS);
     } catch (error) {
       if (statusOf(error) === 404) return this.watcher.link(this.watcher.rev() === null ? "new" : "gone");
     }

@@ -8,7 +8,7 @@ import type { FileRef } from "./wire.ts";
 import { t } from "./texts.ts";
 
 const MAX_FILES = 20;
-const PATIENCE_MS = 60000; // an upload of which nothing moves for this time has no connection any more
+const MAX_SILENCE_MS = 60000; // an upload of which nothing moves for this time has no connection any more
 
 export interface Upload {
   /** Of this page: the gateway's id comes with the answer. */
@@ -72,19 +72,19 @@ export class Uploads {
     const fail = (why: string): void => change({ state: "failed", why });
     request.open("POST", `/v1/files?name=${encodeURIComponent(upload.name)}`);
     request.setRequestHeader("Content-Type", "application/octet-stream");
-    let patience: ReturnType<typeof setTimeout>;
+    let silenceTimer: ReturnType<typeof setTimeout>;
     const wait = (): void => {
-      clearTimeout(patience);
-      patience = setTimeout(() => {
+      clearTimeout(silenceTimer);
+      silenceTimer = setTimeout(() => {
         request.abort();
         fail(t("no connection"));
-      }, PATIENCE_MS);
+      }, MAX_SILENCE_MS);
     };
     request.upload.onprogress = (event) => {
       wait();
       change({ progress: event.total ? event.loaded / event.total : 0 });
     };
-    request.onloadend = () => clearTimeout(patience);
+    request.onloadend = () => clearTimeout(silenceTimer);
     request.onerror = () => fail(t("no connection"));
     request.onload = () => {
       const answer = parsed(request.responseText) as { id?: unknown; detail?: unknown };

@@ -31,7 +31,7 @@ AGENT_START_TIMEOUT_S = 300.0
 """How long an operation may take that starts an agent."""
 STREAM_TIMEOUT_S = 60.0
 """How long a stream may be silent before a ping has said how often pings come."""
-OVERDUE = 2.5
+MAX_SILENT_PING_INTERVALS = 2.5
 """After so many intervals between two pings without a byte, the connection is dead, even if nothing says so."""
 DOWNLOAD_TIMEOUT_S = 300.0
 UPLOAD_TIMEOUT_S = 3600.0
@@ -193,7 +193,7 @@ class Connection:
                 response.stream = body = _LiveBody(response.stream, STREAM_TIMEOUT_S)
                 async for event in httpx2.EventSource(response, max_event_size=None):
                     if event.event == "ping":
-                        body.max_silence_s = OVERDUE * json.loads(event.data)["every_ms"] / 1000
+                        body.max_silence_s = MAX_SILENT_PING_INTERVALS * json.loads(event.data)["every_ms"] / 1000
                     elif event.data:
                         yield {"type": event.event, **json.loads(event.data)}
         except httpx2.TransportError as error:
