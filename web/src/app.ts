@@ -344,7 +344,7 @@ function drawState(): void {
 
 function link(state: LineState): void {
   if (state === line.value) return;
-  if (state === "live" && line.value === "lost") outgoing.reconnected();
+  if (state === "live" && line.value === "lost") outgoing.resendWaiting();
   line.value = state;
   document.body.dataset.line = state;
   drawState();

@@ -109,7 +109,7 @@ export class Outgoing {
   }
 
   /** A lost line was replaced: what waits for an answer on the old one, or for its next attempt, is sent again now. */
-  reconnected(): void {
+  resendWaiting(): void {
     this.failures.clear();
     this.connection.abort();
     this.connection = new AbortController();

@@ -7,7 +7,7 @@ import { LongText } from "./rows/parts.tsx";
 import { openly, plainly } from "./text.ts";
 import { t } from "./texts.ts";
 
-const TELLS: Record<OutgoingMessage["state"], string> = {
+const STATE_TEXTS: Record<OutgoingMessage["state"], string> = {
   sending: t("sending"),
   waiting: t("no connection: it is sent as soon as there is one"),
   accepted: "",
@@ -28,7 +28,7 @@ interface OutgoingListProps {
 export function OutgoingList({ outgoing, session, changes, line, edit }: OutgoingListProps) {
   void changes.value;
   const key = session.value;
-  const tell = ({ state }: OutgoingMessage): string => TELLS[state === "sending" && line.value === "lost" ? "waiting" : state];
+  const describeState = ({ state }: OutgoingMessage): string => STATE_TEXTS[state === "sending" && line.value === "lost" ? "waiting" : state];
   if (key === null) return null;
   return (
     <>
@@ -37,7 +37,7 @@ export function OutgoingList({ outgoing, session, changes, line, edit }: Outgoin
           <LongText owner={message} text={openly(message.text)} />
           <div class="foot">
             {(message.files ?? []).map((file) => <span key={file.id} class="file">{plainly(file.name ?? t("file"))}</span>)}
-            <span class="state">{[tell(message), message.why].filter(Boolean).join(": ")}</span>
+            <span class="state">{[describeState(message), message.why].filter(Boolean).join(": ")}</span>
             {message.state !== "accepted" ? (
               <span class="options">
                 {message.state === "sending" ? null : <button type="button" class="tiny" onClick={() => outgoing.again(key, message)}>{message.state === "refused" ? t("Send again") : t("Try now")}</button>}

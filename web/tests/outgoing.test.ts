@@ -37,7 +37,7 @@ test("what waits on a line that was lost is sent again, under its id, as soon as
   const outgoing = make();
   outgoing.add("s", "hello", 4);
   const { id } = requests[0]!.body;
-  outgoing.reconnected();
+  outgoing.resendWaiting();
   await settle();
   mock.timers.tick(500);
   assert.deepEqual(requests.map(({ body }) => body.id), [id]);
@@ -54,7 +54,7 @@ test("a message leaves, and is sent again on a new line, in a browser without Ab
   outgoing.add("s", "hello", 4);
   Object.assign(AbortSignal, { any });
   const [first] = requests;
-  outgoing.reconnected();
+  outgoing.resendWaiting();
   await settle();
   mock.timers.tick(500);
   assert.deepEqual(requests.map(({ body }) => body.id), [first?.body.id]);
