@@ -18,11 +18,18 @@ export interface Activity {
 }
 
 export function describeActivity({ session, isAsked, trouble, quietMs, isLive }: Activity): string {
-  const isRunning = session.state === "running";
+  const known = describeWork(session, isAsked, isLive ? quietMs : 0);
+  if (!known) return "";
+  return [trouble, isLive ? known : t("last known: {what}", { what: known })].filter(Boolean).join(" · ");
+}
+
+/** What the agent does, and how many messages wait, in words; "" if neither is to be said. */
+function describeWork(session: SessionState, isAsked: boolean, quietMs: number): string {
   const waiting = session.waiting ? t("waiting: {count}", { count: session.waiting }) : "";
-  const doing = !isRunning ? "" : isAsked ? t("the agent asks for permission") : (isLive && describeSilence(quietMs)) || t("working");
-  const known = isRunning && session.retry_at !== undefined ? t("the turn failed") : [doing, waiting].filter(Boolean).join(" · ");
-  return [known && trouble, known && !isLive ? t("last known: {what}", { what: known }) : known].filter(Boolean).join(" · ");
+  if (session.state !== "running") return waiting;
+  if (session.retry_at !== undefined) return t("the turn failed");
+  const doing = isAsked ? t("the agent asks for permission") : describeSilence(quietMs) || t("working");
+  return [doing, waiting].filter(Boolean).join(" · ");
 }
 
 /** For how long the running turn has shown nothing new, in words; "" if not for long. It changes every half a minute. */
