@@ -178,7 +178,7 @@ class House:
         self.now = 1_000_000
         self.ledger = make(lambda: self.now)
         self.places = places()
-        self.ledger.cut = self.places.cut_into_legs
+        self.ledger.cut = self.places.make_claim_legs
         self.ids: dict[str, int] = {}
         self.clients: dict[int, Client] = {}  # sent every change
         self.absent: dict[int, Client] = {}  # comes back now and then

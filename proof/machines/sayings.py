@@ -13,7 +13,7 @@ def edit(model: Model, process: Process, call: str, target: int, text: str) -> N
     """An agent changes a message that it sent to its home, as often as its parts can be changed one by one."""
     home = HOMES[process.session]
     parts = [part.id for part in model.ledger.parts() if part.claim == target]
-    legs = model.house.places.edit_legs(home, process.session, text, parts) if home else ()
+    legs = model.house.places.cut_edit(home, process.session, text, parts) if home else ()
     if legs is not None:
         what = ClaimRequest(
             "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target

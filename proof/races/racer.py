@@ -83,7 +83,7 @@ class Racer:
         self.told = Told()
         self._dice = random.Random(seed)
         self._ledger = StoredLedger(now_ms, store)
-        self._ledger.cut = PLACES.cut_into_legs
+        self._ledger.cut = PLACES.make_claim_legs
         self._number = 0
         self._deeds: list[tuple[Callable[[], None], int]] = [
             (self.write, 30), (self.serve, 45), (self.send, 12), (self.stop, 4), (self.rename, 4), (self.delete, 1),
@@ -233,7 +233,7 @@ class Racer:
         self._ledger.finish(fence, caller, [turn_ops.Block(1, said)], slots, end)
 
     def _ask_to_say(self, how: Any, begun: turns.BegunTurn, dest: str, text: str) -> ClaimRequest:
-        legs = PLACES.cut_into_legs(dest, begun.key, text, False)
+        legs = PLACES.make_claim_legs(dest, begun.key, text, False)
         return ClaimRequest(how, text, dest, is_home=dest == begun.home, legs=legs)
 
     # ------------------------------------------------------------ outboxes

@@ -32,7 +32,7 @@ def send(ledger: StoredLedger, session: str, dest: str, text: str) -> None:
     assert isinstance(begun, turns.BegunTurn)
     spawn = ledger.spawn(id, "demo", "a gateway", token)
     ledger.asked(turns.TurnFence(id, begun.turn, begun.epoch), "start", spawn, "memory", {})
-    legs = places().cut_into_legs(dest, session, text, False)
+    legs = places().make_claim_legs(dest, session, text, False)
     ledger.call(ToolCallRequest(token, "c", "k", b""), ClaimRequest("tool", text, dest, is_home=False, legs=legs))
 
 

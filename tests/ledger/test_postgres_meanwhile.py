@@ -83,7 +83,7 @@ def begin_turn(ledger: StoredLedger, session: int, token: bytes) -> None:
 
 def send(ledger: StoredLedger, token: bytes, dest: str, text: str) -> None:
     """An agent sends a text by its tool."""
-    legs = places().cut_into_legs(dest, "job", text, False)
+    legs = places().make_claim_legs(dest, "job", text, False)
     ledger.call(ToolCallRequest(token, "c", "k", b""), ClaimRequest("tool", text, dest, is_home=False, legs=legs))
 
 

@@ -34,4 +34,4 @@ def test_a_home_streams_where_it_is_wanted_and_possible(stream: bool, facts: dic
     places = Destinations({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=stream)}, {"chat": chat})
     assert places.streams("chat:room") is streams
     assert not places.streams("web:me")
-    assert places.answer_legs("chat:room", "s", "hello")[0].op.get("fill", False) is streams
+    assert places.cut_answer("chat:room", "s", "hello")[0].op.get("fill", False) is streams

@@ -115,7 +115,7 @@ class Life:
             self.said[-1] = ""
         else:
             block = turn_ops.Block(1, (ClaimRequest("block", text, HOME),))
-            end = finish_turn.End("answered", "end_turn", None, 0, 1, self.places.answer_legs(HOME, KEY, text))
+            end = finish_turn.End("answered", "end_turn", None, 0, 1, self.places.cut_answer(HOME, KEY, text))
             await self.write(finish_turn.finish, fence, caller, [block], slots, end)
 
 

@@ -120,7 +120,7 @@ class Components:
         self.list_feed = ListFeed(self.hub)
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
         tell_others = None if seats is None else seats.hints.tell_changed
-        self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs, tell_others)
+        self.record = LedgerAccess(store, self.hub, self.places.make_claim_legs, tell_others)
         self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(make_stored_files(store, settings.data_dir / "blobs", settings.files))

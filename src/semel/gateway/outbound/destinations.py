@@ -118,14 +118,14 @@ class Destinations:
         name, _, address = dest.partition(":")
         return Leg(0, 0, name, dest, {"kind": "post", "session": session, "address": address})
 
-    def answer_legs(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
+    def cut_answer(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
         """Return the legs of a turn's answer at home.
 
         If texts are previewed there, the first leg fills the placeholder.
         """
         return self.cut_legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
-    def cut_into_legs(
+    def make_claim_legs(
         self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
     ) -> tuple[Leg, ...]:
         """Return the legs of `file` if it is given, else those of `text`.
@@ -133,8 +133,8 @@ class Destinations:
         `answer`: the text is a turn's answer at its home.
         """
         if file is not None:
-            return self.file_legs(dest, session, file)
-        return self.answer_legs(dest, session, text) if answer else self.cut_legs(dest, session, text)
+            return self.cut_file(dest, session, file)
+        return self.cut_answer(dest, session, text) if answer else self.cut_legs(dest, session, text)
 
     def find_problem(self, dest: str | None, kind: str) -> str:
         """Return why a destination cannot take a file, an edit or a reaction; "" if it can, or is not on a channel.
@@ -166,7 +166,7 @@ class Destinations:
             "" if channel is None or channel.caps.empty_files else f"it is empty, and {name} takes no file of 0 bytes"
         )
 
-    def file_legs(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
+    def cut_file(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
         """Return the legs that send a file or, if the destination cannot take the file, its description in words."""
         size, limit = int(file.get("size") or 0), self.file_limit(dest)
         problem = self.find_problem(dest, "file") or (
@@ -179,7 +179,7 @@ class Destinations:
         op = {"kind": "file", "file": file["id"], "name": file["name"], "mime": file["mime"]}
         return self.cut_legs(dest, session, "", op)
 
-    def edit_legs(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
+    def cut_edit(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
         """Return the legs that change a sent message to `text`; None if the text needs another number of parts.
 
         `parts`: the ids of the message's parts. Return () if nothing has to be sent.
@@ -207,7 +207,7 @@ class Destinations:
         can_press = getattr(channel, "can_press", None)
         return can_press is None or bool(can_press(address))
 
-    def legs_with_buttons(
+    def cut_with_buttons(
         self,
         dest: str | None,
         session: str,

@@ -271,9 +271,7 @@ class ToolCallHandler:
         place = self.places.place_of(message.dest, call.caller.home)
         problem = self.places.find_problem(place.dest, "edit") if message.op else ""
         legs = (
-            self.places.edit_legs(place.dest, call.caller.key, text, message.parts)
-            if place.dest and not problem
-            else ()
+            self.places.cut_edit(place.dest, call.caller.key, text, message.parts) if place.dest and not problem else ()
         )
         if legs is None:
             problem = "the new text has another number of parts there than the message; send it as a new one"
@@ -303,7 +301,7 @@ class ToolCallHandler:
         running = self.find_run(call.caller.session)
         if how := _say_how_to_answer(emoji, running is not None and running.begun.is_home_group):
             text = f"{text}\n\n{how}"
-        legs = self.places.legs_with_buttons(place.dest, call.caller.key, text, buttons, emoji)
+        legs = self.places.cut_with_buttons(place.dest, call.caller.key, text, buttons, emoji)
         return replace(self._say(call, text, place, kind="ask", more=more), legs=legs), None
 
 

@@ -296,7 +296,7 @@ class BlockClaims:
                 "block", text, f"session:{self.session}", quiet_words=self.quiet, is_last_of_attempt=last
             )
         leaves = at_once or self.places.narrates_all(self.home)
-        legs = self.places.answer_legs(self.home, self.session, text) if leaves else ()
+        legs = self.places.cut_answer(self.home, self.session, text) if leaves else ()
         return ClaimRequest("block", text, self.home, legs=legs, quiet_words=self.quiet, is_last_of_attempt=last)
 
     # ------------------------------------------------------------ files
@@ -361,7 +361,7 @@ class BlockClaims:
         if self.home is None:
             return ClaimRequest("block", "", f"session:{self.session}", kind="file", more=more)
         leaves = at_once or self.places.narrates_all(self.home)
-        legs = self.places.file_legs(self.home, self.session, file) if leaves else ()
+        legs = self.places.cut_file(self.home, self.session, file) if leaves else ()
         return ClaimRequest("block", "", self.home, kind="file", legs=legs, more=more)
 
     def _file_elsewhere(self, name: str | None, file: Mapping[str, Any]) -> ClaimRequest:
@@ -444,8 +444,8 @@ class BlockClaims:
     def _legs_of(self, home: str, spoken: SpokenPart) -> tuple[Leg, ...]:
         """Return the legs of a text or a file that was said at home."""
         if spoken.file is not None:
-            return self.places.file_legs(home, self.session, spoken.file)
-        return self.places.answer_legs(home, self.session, spoken.text)
+            return self.places.cut_file(home, self.session, spoken.file)
+        return self.places.cut_answer(home, self.session, spoken.text)
 
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
         """Send the last block that was said at home, if only closing texts are sent there.
@@ -476,7 +476,7 @@ def say_file_elsewhere(
     file: Mapping[str, Any], place: ResolvedDestination, session: str, places: Destinations
 ) -> ClaimRequest:
     """Return the claim of a file for a destination other than home."""
-    legs = places.file_legs(place.dest, session, file) if place.dest else ()
+    legs = places.cut_file(place.dest, session, file) if place.dest else ()
     more = {"kind": "file", "files": [file]}
     return ClaimRequest(
         "block", "", place.dest, kind="file", is_home=False, legs=legs, more=more, problem=place.problem

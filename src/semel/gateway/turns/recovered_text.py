@@ -288,7 +288,7 @@ def _files_of(message: ViewItem) -> list[AgentFile]:
 def _say_file(file: AgentFile, begun: BegunTurn, places: Destinations) -> ClaimRequest:
     """Return the claim of a file for home that was never recorded."""
     home, row = begun.home, file.row()
-    legs = places.file_legs(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
+    legs = places.cut_file(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
     more = {"kind": "file", "files": [row]}
     return ClaimRequest("recovery", "", home or f"session:{begun.key}", kind="file", legs=legs, more=more)
 
@@ -304,7 +304,7 @@ def _say_home(
     """Return the claim of a recovered text for home. A text that may be cut off is sent only as the turn's answer."""
     home = begun.home
     leaves = home is not None and not partial and (part.closed or places.narrates_all(home))
-    legs = places.answer_legs(str(home), begun.key, text) if leaves else ()
+    legs = places.cut_answer(str(home), begun.key, text) if leaves else ()
     return ClaimRequest("recovery", text, home or f"session:{begun.key}", legs=legs, quiet_words=tuple(quiet))
 
 

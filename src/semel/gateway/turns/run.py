@@ -101,7 +101,7 @@ class Run:
         self.slots = turn_ops.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
         self.permissions = Permissions(
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
-            partial(self.places.legs_with_buttons, self.begun.home, self.begun.key), self.agent.approvals,
+            partial(self.places.cut_with_buttons, self.begun.home, self.begun.key), self.agent.approvals,
             self.begun.last_number, lambda: self.may_wait(self), find_readers(self.begun, self.agent.approvals),
             self.places.is_answered_by_reactions(self.begun.home, self.begun.key),
         )  # fmt: skip
