@@ -8,7 +8,7 @@ does not say in a notice, in the answer to a command or in the item; so its fail
 Where reactions are the buttons (`Caps.button_reactions`), the operation of the leg has `offered`: pairs of an emoji and
 its answer. Once the message is queued, `queue_reactions` queues our own reactions behind it, as parts of a quiet claim,
 too; but not where an account can have only one reaction on a message (`Caps.one_reaction`): such an operation has
-`named`.
+`no_own_reactions`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def with_reactions(
     `is_shown`: reactions of ours show them; otherwise only the text names them. `are_taken_away`: the message is edited
     once they are of no use. Our reactions stay.
     """
-    named = {} if is_shown else {"named": True}
-    return _with_fields(legs, {"offered": [list(pair) for pair in offered], **named}, are_taken_away)
+    unshown = {} if is_shown else {"no_own_reactions": True}
+    return _with_fields(legs, {"offered": [list(pair) for pair in offered], **unshown}, are_taken_away)
 
 
 def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bool) -> tuple[Leg, ...]:
@@ -85,7 +85,7 @@ def queue_reactions(tx: Tx, part: PartRow) -> None:
     The reactions say nothing that the message does not say, so their failure causes no notice.
     """
     op = entries.load(part.op)
-    if "offered" not in op or "named" in op:
+    if "offered" not in op or "no_own_reactions" in op:
         return
     posted = parts.get(tx, part.id)
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
@@ -109,7 +109,7 @@ def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, 
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
     """
     channel = dest.partition(":")[0]
-    posted = _find_posted(tx, channel, message, key) or _find_being_filled(tx, dest, message)
+    posted = _find_posted(tx, channel, message, key) or _find_reserving_part(tx, dest, message)
     if posted is None or (posted.channel, posted.session_key) != (channel, session):
         return None
     op = entries.load(posted.op)
@@ -127,15 +127,15 @@ def _find_posted(tx: Tx, channel: str, message: str, key: str | None) -> Outgoin
     return tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
 
 
-def _find_being_filled(tx: Tx, dest: str, message: str) -> OutgoingPart | None:
+def _find_reserving_part(tx: Tx, dest: str, message: str) -> OutgoingPart | None:
     """Return the part whose place this message reserves, while it is not confirmed that its text has filled it.
 
     A press of an option is then a command that comes too early, and its person is told so (Law 13).
     """
     head = parts.find_head(tx, dest)
     part = tx.one(OutgoingPart, "part_get", id=head.id) if head is not None else None
-    is_filled = part is not None and reservations.find_reserved_message(entries.load(part.op)) == message
-    return part if is_filled else None
+    is_reserved = part is not None and reservations.find_reserved_message(entries.load(part.op)) == message
+    return part if is_reserved else None
 
 
 def keep_buttons(tx: Tx, claim: ClaimRow, op: dict[str, Any]) -> dict[str, Any]:
