@@ -6,7 +6,7 @@ says how it ended, and no buttons. The edit is the part of a quiet claim of its 
 does not say in a notice, in the answer to a command or in the item; so its failure causes no notice.
 
 Where reactions are the buttons (`Caps.button_reactions`), the operation of the leg has `offered`: pairs of an emoji and
-its answer. Once the message is queued, `queue_reactions` queues our own reactions behind it, as parts of a quiet claim,
+its answer. Once the message is queued, `offer_buttons` queues our own reactions behind it, as parts of a quiet claim,
 too; but not where an account can have only one reaction on a message (`Caps.one_reaction`): such an operation has
 `no_own_reactions`.
 """
@@ -47,7 +47,7 @@ def with_buttons(
 def with_reactions(
     legs: Sequence[Leg], offered: Sequence[tuple[str, str]], *, is_shown: bool = True, are_taken_away: bool = False
 ) -> tuple[Leg, ...]:
-    """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `queue_reactions`).
+    """Return the legs, the last one of which offers these (emoji, answer) as reactions (see `offer_buttons`).
 
     `is_shown`: reactions of ours show them; otherwise only the text names them. `are_taken_away`: the message is edited
     once they are of no use. Our reactions stay.
@@ -63,33 +63,30 @@ def _with_fields(legs: Sequence[Leg], fields: dict[str, Any], are_taken_away: bo
     return (*legs[:-1], replace(legs[-1], op={**legs[-1].op, **more}))
 
 
-def find_asking_part(tx: Tx, session: int, seq: int | None) -> PartRow | None:
-    """Return the part that has the buttons of a request or question: the last one of the entry `seq`, which asks.
+def offer_buttons(tx: Tx, session: int, seq: int | None) -> int | None:
+    """Queue our reactions to the message of the entry `seq`, which asks, if they are its buttons.
 
-    None if no part is sent for the entry, or if there is no entry.
+    Return its part, the last one of the entry, if its buttons are taken away once they are of no use; else None.
     """
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
-    if entry is None or entry.claim is None:
+    sent = tx.all(PartRow, "parts_of_claim", claim=entry.claim) if entry is not None and entry.claim is not None else []
+    if not sent:
         return None
-    return next(reversed(tx.all(PartRow, "parts_of_claim", claim=entry.claim)), None)
+    part = sent[-1]
+    op = entries.load(part.op)
+    if "offered" in op and "no_own_reactions" not in op:
+        _queue_reactions(tx, part.id, op["offered"])
+    return part.id if op.get("closes") else None
 
 
-def has_removable_buttons(part: PartRow) -> bool:
-    """Return whether the buttons of a part are taken away once they are of no use."""
-    return bool(entries.load(part.op).get("closes"))
-
-
-def queue_reactions(tx: Tx, part: PartRow) -> None:
-    """Queue a reaction for each answer that a part offers, if it offers any, so that people only have to press it.
+def _queue_reactions(tx: Tx, part: int, offered: Sequence[Sequence[str]]) -> None:
+    """Queue a reaction for each answer that a part offers, so that people only have to press it.
 
     The reactions say nothing that the message does not say, so their failure causes no notice.
     """
-    op = entries.load(part.op)
-    if "offered" not in op or "no_own_reactions" in op:
-        return
-    posted = parts.get(tx, part.id)
+    posted = parts.get(tx, part)
     claim = _add_quiet_claim(tx, posted, "reaction", OFFER_REASON)
-    for n, (emoji, _) in enumerate(op["offered"]):
+    for n, (emoji, _) in enumerate(offered):
         _queue_part(tx, posted, claim, n, {"kind": "react", "text": emoji, "target_part": posted.id})
 
 

@@ -163,10 +163,7 @@ class OpBatch:
         if op.announcement is not None:
             words, legs = op.announcement.text, op.announcement.legs
             seq = permission_requests.announce(self.tx, self.session, self.caller.turn, words, legs)
-            part = buttons.find_asking_part(self.tx, self.session, seq)
-            if part is not None:
-                buttons.queue_reactions(self.tx, part)
-            button_part = part.id if part is not None and buttons.has_removable_buttons(part) else None
+            button_part = buttons.offer_buttons(self.tx, self.session, seq)
             entries.set_item(self.tx, self.items[op.slot], body={"announced": seq, "button_part": button_part})
         if op.kind == permission_requests.KIND:
             repeated_words.supersede_before_request(self.tx, self.caller, self.items[op.slot])

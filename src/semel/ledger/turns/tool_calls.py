@@ -105,10 +105,10 @@ def record_call(
         tx.run("blob_add", **blob, at=tx.now)
     request = _with_item(tx, caller, request)
     said = claims.say(tx, caller, request)
-    if "item" in request.more and (part := buttons.find_asking_part(tx, caller.session, said.seq)) is not None:
-        buttons.queue_reactions(tx, part)
-        if buttons.has_removable_buttons(part):
-            entries.set_item(tx, request.more["item"], body={"button_part": part.id})
+    if "item" in request.more:
+        button_part = buttons.offer_buttons(tx, caller.session, said.seq)
+        if button_part is not None:
+            entries.set_item(tx, request.more["item"], body={"button_part": button_part})
     return said
 
 
