@@ -73,12 +73,12 @@ def test_what_owners_are_told_locks_their_sessions_alone_however_many_there_are(
             store.write_sync(hear.hear, event, [hear.Addressee(key, "main", home)])
         item = store.write_sync(open_request, 2)
         monkeypatch.setattr(locks, "take", take_and_list)
-        assert len(store.write_sync(owner_notice.tell_owners, "broken", "books")) == 1
+        assert len(store.write_sync(owner_notice.notify_owners, "broken", "books")) == 1
         for account in ("ann", "ann-too"):
             store.write_sync(people.save_account, people.PersonAccount("chat", account, "ann", "owner", "added"))
             store.write_sync(people.remember_place, "chat", "9" if account == "ann-too" else "8", account, direct=True)
-        store.write_sync(owner_notice.tell_owners, "broken", "books")
-        store.write_sync(permission_requests.tell_owners, item, "bob", 600.0)
+        store.write_sync(owner_notice.notify_owners, "broken", "books")
+        store.write_sync(permission_requests.notify_owners, item, "bob", 600.0)
     newest = f"more-{more - 1}" if more else "page"
     assert [locked[n] for n in (0, -2, -1)] == [{newest}, {newest, "own", "shared"}, {"asks", "own", "shared"}]
 

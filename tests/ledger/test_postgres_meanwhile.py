@@ -204,7 +204,7 @@ def test_an_owner_is_told_of_a_request_in_a_session_that_was_added_at_their_chat
     item = ask_permission(one, hear_message(one, "job", None), b"token")
     name_owner(one, "9")
     interrupt(monkeypatch, "lock_sessions", lambda: hear_message(other, "own", "chat:9"))
-    one.write(permission_requests.tell_owners, item, "bob", 600.0)
+    one.write(permission_requests.notify_owners, item, "bob", 600.0)
     own = one.find("own")
     assert own is not None
     assert [entry.role for entry in list_entries(one, own)].count("notice") == 1

@@ -185,15 +185,15 @@ class Seats:
                 served.look_at(row.id)
         if self.has_duties:
             served.look_at_duties()
-            await self._tell_of_absence(record, [row for row in others if row.seat not in self.gateways])
+            await self._notify_of_absence(record, [row for row in others if row.seat not in self.gateways])
 
-    async def _tell_of_absence(self, record: LedgerAccess, waiting: Sequence[SessionRow]) -> None:
+    async def _notify_of_absence(self, record: LedgerAccess, waiting: Sequence[SessionRow]) -> None:
         """Tell people of sessions that wait for a gateway which has been gone for a while."""
         now = time.monotonic()
         self._away_since = {row.id: self._away_since.get(row.id, now) for row in waiting}
         for row in waiting:
             if row.away is None and row.seat is not None and now - self._away_since[row.id] > AWAY_NOTICE_AFTER_S:
-                await record.write(rows.tell_away, row.id, row.seat)
+                await record.write(rows.notify_away, row.id, row.seat)
                 served_by = {"session": row.key, "gateway": row.seat}
                 log.warning("a session waits for its gateway, which is gone", **served_by)
 

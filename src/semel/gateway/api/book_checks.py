@@ -23,7 +23,7 @@ from semel.gateway.clock import Clock
 from semel.gateway.disk_use import measure_store
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import books
-from semel.ledger.delivery.owner_notice import tell_owners
+from semel.ledger.delivery.owner_notice import notify_owners
 from semel.ledger.storage.atomic_files import write_atomically
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json
@@ -134,19 +134,19 @@ class BookChecks:
         sizes = add_size(last_check.sizes if last_check is not None else (), at, disk.ledger + disk.files)
         check = LastCheck(at, round(now() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
         if new := sorted(set(broken) - set(last_check.broken if last_check is not None else ())):
-            await self._tell_owners(new)
+            await self._notify_owners(new)
         await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")
         if not broken:
             log.info("the books hold", laws=check.laws, entries=entries, seconds=check.seconds)
         return check
 
-    async def _tell_owners(self, broken: list[str]) -> None:
+    async def _notify_owners(self, broken: list[str]) -> None:
         laws = "a law" if len(broken) == 1 else f"{len(broken)} laws"
         text = (
             f"The books of this gateway found {laws} broken: {', '.join(broken)}. "
             "`semel doctor --laws` lists the rows. Keep a copy of the data directory, and report this."
         )
-        sessions = await self.record.write(tell_owners, text, NOTICE_KIND)
+        sessions = await self.record.write(notify_owners, text, NOTICE_KIND)
         self.kick()
         log.info("the owners were told of the broken laws", sessions=sessions)
 

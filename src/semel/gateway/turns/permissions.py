@@ -83,7 +83,7 @@ class OpenRequest:
     request: Asked
     slot: int
     item: int | None = None
-    tells_owners: bool = False  # whether the owners are still to be told of it, because it is answered elsewhere
+    must_notify_owners: bool = False  # whether the owners are still to be notified, because it is answered elsewhere
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
 
@@ -147,7 +147,7 @@ class Permissions:
             return self._answer_at_once(
                 request, option, slot, {**body, "state": state, "answer": option, "by": denied_by}
             )
-        entry = self.open[slot] = OpenRequest(request, slot, tells_owners=self.readers.place == "elsewhere")
+        entry = self.open[slot] = OpenRequest(request, slot, must_notify_owners=self.readers.place == "elsewhere")
         entry.timer = asyncio.get_running_loop().call_later(
             self.deadline, self.on_expired, turn_ops.ItemSet(slot, {"state": "expired"}, live=False)
         )
@@ -186,12 +186,12 @@ class Permissions:
                 self._close(slot)
                 self._answer(entry.request, None)
 
-    async def tell_owners(self, record: LedgerAccess) -> None:
+    async def notify_owners(self, record: LedgerAccess) -> None:
         """Tell the owners of the recorded open requests that only they can answer, of each once."""
-        unnotified = [entry for entry in self.open.values() if entry.tells_owners and entry.item is not None]
+        unnotified = [entry for entry in self.open.values() if entry.must_notify_owners and entry.item is not None]
         for entry in unnotified:
-            entry.tells_owners = False
-            await record.write(permission_requests.tell_owners, entry.item, self.readers.name, self.deadline)
+            entry.must_notify_owners = False
+            await record.write(permission_requests.notify_owners, entry.item, self.readers.name, self.deadline)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
         """Pass a recorded answer to the agent.

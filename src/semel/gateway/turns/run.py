@@ -356,7 +356,7 @@ class Run:
 
     async def _note_requests(self) -> None:
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
-        await self.permissions.tell_owners(self.record)
+        await self.permissions.notify_owners(self.record)
 
     def caller(self) -> Caller:
         """Return the identity under which this run makes claims."""

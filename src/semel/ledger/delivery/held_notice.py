@@ -1,4 +1,4 @@
-"""Tell a chat that an answer, a question or a permission request did not, or may not, have arrived there (Laws 7, 12).
+"""Notify a chat that an answer, a question or a request did not, or may not, have arrived there (Laws 7, 12).
 
 What is held may not have arrived. What was rejected did not. Its chat is notified of that, too: its person waits for
 the answer, or an agent waits for theirs.

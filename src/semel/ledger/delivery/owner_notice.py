@@ -14,7 +14,7 @@ MAX_SEARCHED_SESSIONS = 200
 """How many of the newest sessions are searched for one that the page shows."""
 
 
-def tell_owners(tx: Tx, text: str, kind: str, except_session: int | None = None) -> list[str]:
+def notify_owners(tx: Tx, text: str, kind: str, except_session: int | None = None) -> list[str]:
     """Add a notice for each owner. Return the keys of the sessions that have the notice.
 
     Each owner gets the notice in the direct chat in which they last wrote. If no owner has such a chat, it goes into

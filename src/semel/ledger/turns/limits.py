@@ -355,7 +355,7 @@ def _tell_crossing(
         text = f"{limit} is nearly used up: {law.format_amount(crossing.measure, crossing.used)} so far."
     kind = "limit.used" if crossing.is_used_up else "limit.near"
     claims.add_home_notice(tx, row, text, turn=None, kind=kind, tell=False)
-    owner_notice.tell_owners(tx, text, kind, except_session=row.id)
+    owner_notice.notify_owners(tx, text, kind, except_session=row.id)
 
 
 def _describe_limit(key: str, scope: law.Scope, subject: str, measure: law.Measure, most: int) -> str:

@@ -208,7 +208,7 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
-def tell_owners(tx: Tx, item: int, whose: str, seconds: float) -> None:
+def notify_owners(tx: Tx, item: int, whose: str, seconds: float) -> None:
     """Tell the owners, in their own chats, of an open request in a chat where nobody may answer it.
 
     `item`: the request's item. `whose`: the name of the person whose chat it is. `seconds`: for how long it can be

@@ -149,8 +149,8 @@ def find_session_row(tx: Tx, key: str) -> SessionRow | None:
     return tx.one(SessionRow, "session_by_key", key=key)
 
 
-def tell_away(tx: Tx, session: int, seat: str) -> None:
-    """Tell people, once, that a session waits for the gateway that serves it. `seat`: the gateway that is away."""
+def notify_away(tx: Tx, session: int, seat: str) -> None:
+    """Notify people, once, that a session waits for the gateway that serves it. `seat`: the gateway that is away."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.seat != seat or row.away is not None or row.deleted is not None:
         return
