@@ -205,6 +205,7 @@ def _begin_again(row: SessionValues, params: Mapping[str, Any]) -> Rows:
 
 
 def _wake(row: SessionValues, params: Mapping[str, Any]) -> Rows:
+    # `Tx` has checked that `session_wake` has both; `session_clear_wake` has neither.
     row.update(wake_at=params.get("due"), wake_since=params.get("since"))
     return []
 

@@ -157,7 +157,7 @@ def find_locks(fn: Callable[..., Any], args: tuple[Any, ...]) -> Locks:
 
 
 def join(several: Sequence[Locks]) -> Locks:
-    """Return what transactions lock that become one."""
+    """Return what transactions lock that become one: flags are or-ed, tuples are joined."""
     if len(several) == 1:
         return several[0]
     fields: Iterable[Any] = zip(*several, strict=True)
