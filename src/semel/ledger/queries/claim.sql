@@ -35,8 +35,8 @@ FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
 -- name: claim_of_text
--- whether a root has a claim of a text to a destination. Few have; to begin `claims_of_text` costs PostgreSQL six times as
--- much
+-- whether a root has a claim of a text to a destination. Few have; `claims_of_text` costs PostgreSQL more than twice as
+-- much (61 instead of 26 us in the server's log)
 SELECT 1 FROM claim WHERE root = :root AND dest = :dest AND digest = :digest AND digest IS NOT NULL LIMIT 1
 
 -- name: claim_edits
