@@ -50,19 +50,20 @@ def find_homes(assignments: Iterable[tuple[str, str]]) -> dict[str, HermesChat]:
 
 def list_chats(job: Json, homes: dict[str, HermesChat]) -> list[HermesChat]:
     """Return the chats that a job tells, each once. `homes`: as `find_homes` returns them."""
-    deliver, place = job.get("deliver"), job.get("origin")
+    deliver, origin_fields = job.get("deliver"), job.get("origin")
     parts = deliver if isinstance(deliver, list) else str(deliver or "").split(",")
     origin = None
-    if isinstance(place, dict) and place.get("platform") and place.get("chat_id"):
-        thread = place.get("thread_id")
-        origin = HermesChat(str(place["platform"]), str(place["chat_id"]), str(thread) if thread else None)
+    if isinstance(origin_fields, dict) and origin_fields.get("platform") and origin_fields.get("chat_id"):
+        platform, chat_id, thread = (origin_fields.get(name) for name in ("platform", "chat_id", "thread_id"))
+        origin = HermesChat(str(platform), str(chat_id), str(thread) if thread else None)
     chats = [chat for part in parts for chat in _resolve_target(str(part).strip(), origin, homes)]
     return list(dict.fromkeys(chats))
 
 
 def _resolve_target(target: str, origin: HermesChat | None, homes: dict[str, HermesChat]) -> Iterator[HermesChat]:
-    platform, names_chat, chat = target.partition(":")
-    if names_chat and chat:
+    """Yield the chats that one part of `deliver` names."""
+    platform, colon, chat = target.partition(":")
+    if colon and chat:
         form = _WITH_THREAD.get(platform.lower())
         match = form.fullmatch(chat) if form else None
         yield HermesChat(platform.lower(), *match.groups()) if match else HermesChat(platform.lower(), chat)
