@@ -133,7 +133,7 @@ def add(
 
 
 def _list_accounts(path: Path, kind: str) -> dict[str, str]:
-    """Return the channel that has each account of this kind, by account. What cannot be read has none."""
+    """Return the channel that has each account of this kind, by account. Sections that cannot be read are left out."""
     from semel.channels import ChannelError, find_account, make
     from semel.faces.config import ConfigError
     from semel.faces.config.load import load_config

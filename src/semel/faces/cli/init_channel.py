@@ -370,7 +370,8 @@ def _check_channel(
     except (ConfigError, ChannelError) as error:
         problems = [line.removeprefix(f"{name}: [channels.{name}]").lstrip(" :") for line in str(error).splitlines()]
         return ChannelCheck("; ".join(problems), refused=True, settings=_name_settings(kind, problems))
-    if (account := find_account(channel)) in owners and account is not None:
+    account = find_account(channel)
+    if account is not None and account in owners:
         return ChannelCheck(f"{describe_shared_account(owners[account], account)}: give this one another", refused=True)
     if not kinds()[kind].people:  # it has no account to try
         warning = getattr(getattr(channel, "settings", None), "warning", "")

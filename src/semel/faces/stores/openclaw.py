@@ -273,7 +273,10 @@ class OpenClawStore:
                     yield str(channel), str(account)
 
     def _read_state(self, what: str, table: str, order: str) -> list[sqlite3.Row]:
-        """Return a table of the database that all agents share; [] if there is none. Name `what` cannot be read."""
+        """Return a table of the database that all agents share; [] if there is none.
+
+        If it cannot be read, report that `what` is missing.
+        """
         if not self.state.is_file():
             return []
         try:

@@ -21,7 +21,7 @@ from textual.style import Style
 from textual.visual import RenderOptions
 from textual.widget import Widget
 
-MAX_KEPT_LINES = 200  # that were drawn, for those that take several rows of the screen
+MAX_KEPT_LINES = 200  # drawn lines that are kept, since a line is drawn whole but asked for row by row
 
 
 class Piece(NamedTuple):

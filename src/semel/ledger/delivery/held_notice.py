@@ -162,7 +162,9 @@ def _list_due(tx: Tx, dest: str) -> list[DueNotice]:
 
 
 def _list_missing(tx: Tx, dest: str) -> list[DueNotice]:
-    """Return the notices about held answers, and about held or rejected requests that are open; it may have them."""
+    """Return the notices about held answers, and about held or rejected requests that are open: also those
+    that the chat already has.
+    """
     newest = {"dest": dest, "newest": NEWEST_REJECTED, "restored": _find_restore(tx)}
     is_owner = any(person.role == "owner" for person in people.list_people_at(tx, dest))
     missing = []
