@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "gateway"))  # the gateway's world
+
 from telegram_house import TelegramHouse, telegram
 from telegram_up import Up, gateway_and_double
 

@@ -151,16 +151,17 @@ def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> lis
 def _make_incoming(
     kind: Any, key: str, message: Json, text: str, us: BotIdentity, moved: Mapping[int, int]
 ) -> Incoming:
-    chat = message["chat"]
+    chat, place = message["chat"], _parse_place(message, moved)
+    is_reply_to_us = ((_find_replied(message) or {}).get("from") or {}).get("id") == us.id
     return Incoming(
         kind,
         key,
-        address=str(_parse_place(message, moved)),
+        address=str(place),
         sender=_parse_sender(message),
         text=text,
         at=float(message["date"]),
         group=chat["type"] != "private",
-        mentioned=((_find_replied(message) or {}).get("from") or {}).get("id") == us.id,
+        mentioned=is_reply_to_us or place.is_direct,  # who writes to a channel writes to the bot that answers for it
         title=_parse_title(message),
         data=_parse_data(message),
     )
