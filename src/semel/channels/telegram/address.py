@@ -50,7 +50,7 @@ def parse_address(address: str) -> ChatPlace:
     """Parse an address. Raises ValueError."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ValueError(f"{address!r} is not a Telegram address; write a chat's id, or CHAT:topic-ID")
+        raise ValueError(f"{address!r} is not a Telegram address; write a chat's id, CHAT:topic-ID or CHAT:direct-ID")
     is_direct, topic = match[2] == "direct", int(match[3]) if match[3] else None
     return ChatPlace(int(match[1]), None if topic == GENERAL_TOPIC and not is_direct else topic, is_direct)
 
