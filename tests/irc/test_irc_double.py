@@ -13,7 +13,7 @@ from irc_house import House
 
 from semel.channels.irc.connection import IrcConnection
 from semel.channels.irc.settings import IrcSettings
-from semel.gateway.ports import Offline, Unknown
+from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
 
 CURSOR = '{"#room":[1795341600.0,1795341600.0,"m0"]}'  # 2026-11-22T10:00:00Z
 
@@ -42,6 +42,18 @@ async def test_the_first_start_begins_at_the_present(tmp_path: Path) -> None:
         house = House(double, tmp_path)
         async with house.running(house.channel(channels=["#room"])):
             assert not house.inbox.events and house.inbox.at is not None
+
+
+async def test_an_answer_to_operators_waits_while_the_server_has_no_such_messages(tmp_path: Path) -> None:
+    async with IrcDouble() as server:
+        double: Any = server
+        house = House(double, tmp_path)
+        channel = house.channel(channels=["#room"])
+        async with house.running(channel):
+            with pytest.raises(NotSent, match="no messages to operators only"):
+                await channel.send(house.op("@#room", "between us"))
+            with pytest.raises(Rejected, match="not among the channels"):
+                await channel.send(house.op("@#elsewhere", "between us"))
 
 
 async def test_after_five_lines_one_leaves_per_pace_and_what_waits_when_the_line_breaks_was_not_sent() -> None:

@@ -48,7 +48,7 @@ def parse_message(received: Received, session: IrcSession, sent_ids: Container[s
     return Incoming(
         "message",
         message_id(message) or f"live:{secrets.token_hex(12)}",
-        session.find_status(message.param(0)) + fold(channel) if channel is not None else sender.id,
+        session.read_status_prefix(message.param(0)) + fold(channel) if channel is not None else sender.id,
         sender,
         text,
         at=message.time or now,

@@ -101,11 +101,13 @@ class IrcSender:
         if channel is not None:
             if refusal := await self.session.join(channel):
                 raise NotSent(refusal, ABSENT_DELAY_S)
-            return self.session.find_status(op.address) + channel
+            return self.session.read_status_prefix(op.address) + channel
         if op.address.startswith(NICK_MARK):
             if not self.session.settings.trust_nicks:
                 raise Rejected(f"{op.address} is a nick without an account, and trust_nicks is not set")
             return _check_nick(op.address.removeprefix(NICK_MARK))
+        if self.session.lacks_status_messages(op.address):
+            raise NotSent(f"{op.address}: this server has no messages to operators only", ABSENT_DELAY_S)
         if op.address[:1] in _CHANNEL_MARKS:
             raise Rejected(f"{op.address} is not among the channels of the settings")
         return await self._find_nick(op)

@@ -25,6 +25,8 @@ from semel.gateway.ports import Denied, Offline
 
 HISTORY_BATCHES = frozenset({"chathistory", "znc.in/playback"})
 MAX_BATCHES = 1000
+_STATUS_MARKS = frozenset("~&@%+!")
+"""What servers put before a channel's name to mean only people of a rank in it: founders, operators, voiced ones."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,17 @@ class IrcSession:
         target = target.lstrip(self._login.supported.get("STATUSMSG", "")) or target
         return next((name for name in self.settings.channels if self.fold(name) == self.fold(target)), None)
 
-    def find_status(self, target: str) -> str:
+    def read_status_prefix(self, target: str) -> str:
         """Return the marks of a target that names only some people in a channel, such as "@" (STATUSMSG); else ""."""
         channel = self.find_channel(target)
         return target[: len(target) - len(channel)] if channel is not None else ""
+
+    def lacks_status_messages(self, target: str) -> bool:
+        """Return whether a target names only some people in one of our channels, and the server announces no such."""
+        return self.find_channel(target) is None and any(
+            self.fold(target).endswith(self.fold(name)) and set(target[: -len(name)]) <= _STATUS_MARKS
+            for name in self.settings.channels
+        )
 
     def is_in(self, channel: str) -> bool:
         return self.fold(channel) in self.joined
