@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 MAX_RECEIVED_BYTES = 65_536
 """Longest line that is read. Servers send at most 8,703 bytes: 8,191 of tags, and 512."""
 BURST_LINES = 5
-COSTS = {"JOIN": 2, "WHOIS": 2}
-"""How many lines a command counts as, if not one. Servers that count commands count these more, such as InspIRCd."""
+LINES_PER_COMMAND = {"JOIN": 2, "WHOIS": 2}
+"""How many lines a command counts as; others count as one. Some servers, such as InspIRCd, count by command."""
 CLOSE_TIMEOUT_S = 1.0
 
 
@@ -88,7 +88,7 @@ class IrcConnection:
             if wait > 0:
                 await asyncio.wait([self.over], timeout=wait)
             self._write(line)
-            self._free_at = max(self._free_at, clock()) + COSTS.get(command, 1) * self.settings.pace
+            self._free_at = max(self._free_at, clock()) + LINES_PER_COMMAND.get(command, 1) * self.settings.pace
 
     def write_at_once(self, command: str, *params: str) -> None:
         """Write a line ahead of those that wait. Raises Offline."""
