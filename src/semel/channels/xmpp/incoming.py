@@ -117,13 +117,15 @@ class StanzaTranslator:
         assert note.sender is not None
         if not note.ref:
             return []
-        is_new = False  # whether it may be a part that the ledger does not know as sent: an archive shows ours before
+        # An archive shows us our own message before any reaction to it. Without one, the reaction may be the first
+        # proof that our part arrived, so report it as sent.
+        may_be_unreported = False
         if note.group:
             of = f"{note.address}/{note.ref}"
         else:
             known = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
             of = known or note.ref
-            is_new = known is None or (of == note.ref and not self.lookup.session.settings.archive)
+            may_be_unreported = known is None or (of == note.ref and not self.lookup.session.settings.archive)
         now = tuple(emoji for emoji in note.emojis if len(emoji) <= MAX_REACTION_CHARS)
         before = self.lookup.message_ids.replace_reactions(note.address, of, note.sender.id, now)
         changed = [(emoji, False) for emoji in now if emoji not in (before or ())]
