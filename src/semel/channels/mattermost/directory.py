@@ -18,7 +18,7 @@ LOOKUP_RETRY_DELAY_S, MAX_LOOKUP_DELAY_S = 0.5, 10.0
 """Seconds before a look-up is made again: unless the server says how many, and at most."""
 NO_SUCH_PATH = "api.context.404.app_error"
 """The error of a server that does not know what it is asked for."""
-ARCHIVED = "api.user.view_archived_channels.get_posts_for_channel.app_error"
+ARCHIVED_ERROR_ID = "api.user.view_archived_channels.get_posts_for_channel.app_error"
 """The error of a server that shows nobody the posts of an archived channel (`ExperimentalViewArchivedChannels`)."""
 DIRECT = "D"
 """The type of a channel that is a direct message between two."""
@@ -144,7 +144,7 @@ class MattermostDirectory:
             return reply
         if reply.status == 401 and reply.is_error:
             raise Denied(TOKEN_REFUSED, ["token"], TOKEN_RETRY_DELAY_S)
-        if reply.error_id == ARCHIVED:
+        if reply.error_id == ARCHIVED_ERROR_ID:
             raise ArchivedUnreadable("Mattermost shows nobody what is in an archived channel")
         if not reply.is_error and 300 <= reply.status < 500 and reply.status != 429:
             raise Offline(f"what answers is not Mattermost (HTTP {reply.status}): check the setting `url`")
