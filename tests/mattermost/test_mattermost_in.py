@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mattermost_house import MattermostHouse, mattermost
 
-from semel.channels.mattermost import sockets
+from semel.channels.mattermost import directory, sockets
 from semel.channels.mattermost.parse import KEY_PROP
 from semel.gateway.ports import Denied, Kept, Missing, Offline
 from semel.testing.mattermost import BOT
@@ -96,6 +96,23 @@ async def test_a_reaction_to_an_old_post_is_heard_in_its_thread(there: Mattermos
     (event,) = await there.hear(1)
     assert (event.address, event.of, event.text) == (f"{there.room}:thread-{root}", ours, "2️⃣")
     assert event.sender is not None and event.sender.bot, "nobody's word, so it answers nothing"
+
+
+async def test_a_reaction_whose_post_cannot_be_looked_up_is_tried_again_and_then_kept_raw(
+    there: MattermostHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "LOOKUP_DELAYS_S", (0.01, 0.01))
+    root = there.double.write(there.room, there.ann, "@semel look")
+    ours = there.double.add_post(there.room, BOT, {"message": "Which?", "root_id": root})["id"]
+    there.double.advance(10)
+    await there.online()
+    there.double.fail("GET /posts/*", "500", times=3)
+    there.double.react(ours, there.ann, "one")
+    there.double.fail("GET /posts/*", "500", times=1)
+    there.double.react(ours, there.ann, "two")
+    lost, heard = await there.hear(2)
+    assert lost.kind == "unreadable" and ours.encode() in lost.raw and "cannot be looked up" in lost.why
+    assert (heard.address, heard.text) == (f"{there.room}:thread-{root}", "2️⃣")
 
 
 async def test_what_nobody_wrote_and_what_the_bot_wrote_is_no_message(there: MattermostHouse) -> None:

@@ -13,13 +13,14 @@ from semel.gateway.ports import Denied, NotSent, Offline, Person, Unknown
 from semel.text.json_types import Json, object_at, objects_in, text_at
 
 _MAX_REMEMBERED = 5_000
-LOOKUP_RETRIES = 2
-LOOKUP_RETRY_DELAY_S, MAX_LOOKUP_DELAY_S = 0.5, 10.0
-"""Seconds before a look-up is made again: unless the server says how many, and at most."""
 NO_SUCH_PATH = "api.context.404.app_error"
 """The error of a server that does not know what it is asked for."""
 ARCHIVED_ERROR_ID = "api.user.view_archived_channels.get_posts_for_channel.app_error"
 """The error of a server that shows nobody the posts of an archived channel (`ExperimentalViewArchivedChannels`)."""
+LOOKUP_DELAYS_S = (0.2, 1.0, 3.0, 8.0, 15.0)
+"""Seconds between look-ups of the same thing, if the server does not ask for more. Meanwhile, later events wait."""
+MAX_LOOKUP_WAIT_S = 30.0
+"""The longest wait that a server may ask for between two of them."""
 DIRECT = "D"
 """The type of a channel that is a direct message between two."""
 
@@ -91,14 +92,11 @@ class MattermostDirectory:
         return self._channels[id]
 
     async def find_post(self, id: str) -> Json:
-        """Return a post as the API describes it; {} if it cannot be looked up now. Raises Denied."""
-        try:
-            reply = await self._look_up(f"/posts/{id}")
-        except Offline:
+        """Return a post as the API describes it; {} if the bot may not see it. Raises Offline or Denied."""
+        reply = await self._look_up(f"/posts/{id}")
+        if reply.status in (403, 404) and reply.is_error:
             return {}
-        if reply.status == 401:
-            self._check(reply)
-        return object_at(reply.data) if reply.ok else {}
+        return object_at(self._check(reply).data)
 
     async def find_person(self, id: str) -> Person:
         """Return a person with their name, "" if it cannot be looked up now."""
@@ -119,7 +117,7 @@ class MattermostDirectory:
 
     async def _look_up(self, path: str) -> MattermostReply:
         """Make a GET, again if it fails for now: a reaction comes once, and what it is to must be known."""
-        for _ in range(LOOKUP_RETRIES):
+        for delay in LOOKUP_DELAYS_S:
             try:
                 reply = await self._get(path)
                 if reply.ok or (reply.is_error and reply.status != 429 and reply.status < 500):
@@ -127,7 +125,7 @@ class MattermostDirectory:
                 wait = reply.retry_after
             except Offline as error:
                 wait = error.retry_after
-            await asyncio.sleep(min(wait or LOOKUP_RETRY_DELAY_S, MAX_LOOKUP_DELAY_S))
+            await asyncio.sleep(max(delay, min(wait or 0.0, MAX_LOOKUP_WAIT_S)))
         return await self._get(path)
 
     async def _get(self, path: str) -> MattermostReply:

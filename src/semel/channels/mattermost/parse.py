@@ -159,9 +159,15 @@ class MattermostParser:
         return [MattermostDraft(incoming)]
 
     async def _find_address(self, id: str, channel: str) -> str:
-        """Return the conversation of a post: a reaction does not name its thread. Raises Denied."""
+        """Return the conversation of a post: a reaction does not name its thread. Raises Denied.
+
+        Raises ValueError if it cannot be looked up: heard in another conversation, an answer would be lost quietly.
+        """
         if id not in self._addresses:
-            post = await self._directory.find_post(id)
+            try:
+                post = await self._directory.find_post(id)
+            except Offline as error:
+                raise ValueError(f"its post cannot be looked up: {error}") from None
             if post.get("id") != id or post.get("channel_id") != channel:
                 return channel
             is_ours = post.get("user_id") == self._us.user
