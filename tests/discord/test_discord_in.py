@@ -9,7 +9,7 @@ from discord_house import ANN, BOB, DiscordHouse, discord
 
 from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, FileGone
-from semel.gateway.ports import Answers, Button, Kept, Missing, NotSent, Person, Rejected
+from semel.gateway.ports import Answers, Button, Kept, Missing, NotSent, Person, Rejected, Unknown
 from semel.testing.discord import BOT, TOKEN
 
 
@@ -248,6 +248,36 @@ async def test_without_the_right_to_open_threads_a_mention_is_answered_in_its_ch
         assert (press.text, press.address) == ("/approve 1", message.address)
         await house.restart(threads="open")
         assert await house.channel.find(op, house.double.now() - 60) == receipt, "it is looked for there, too"
+
+
+async def test_a_message_in_place_of_a_thread_is_answered_after_a_restart_too(tmp_path: Path) -> None:
+    async with discord(tmp_path, threads="open") as house:
+        await house.online()
+        house.double.fail("POST */threads", "403", code=50013, times=None)
+        house.double.write(house.room, ANN, f"<@{BOT}> prune the roses, please")
+        [message] = await house.hear(1)
+        asked, untold = (house.op(text, to=message.address) for text in ("Shall I?", "Now, or once the frost is over?"))
+        receipt = await house.channel.send(asked)
+        await house.heard_next("its event is stored")
+        await house.restart(threads="open")
+        await press_and_reply(house, receipt.id, message.address)
+        await house.stop()
+        house.double.fail(f"POST /channels/{house.room}/messages", "drop", after=True)
+        with pytest.raises(Unknown):
+            await house.fresh().send(untold)
+        await house.restart(threads="open")
+        found = await house.channel.find(untold, house.double.now() - 60)
+        assert found is not None
+        await press_and_reply(house, found.id, message.address)
+
+
+async def press_and_reply(house: DiscordHouse, id: str, address: str) -> None:
+    """Let Ann press a button under a message in the room, and reply to it: it belongs to the session at `address`."""
+    message = id.partition("/")[2]
+    house.double.press(house.room, ANN, message, "/approve 1")
+    house.double.write(house.room, ANN, "go ahead", reply_to=message)
+    heard = [event for event in await house.heard_next(f"after {message}") if event.of == id and event.kind != "echo"]
+    assert [event.address for event in heard] == [address, address]
 
 
 # ---------------------------------------------------------------- what cannot be read

@@ -91,8 +91,9 @@ class DiscordCursor:
     `session`, `seq`, `url`: the gateway session to resume, the number of its last event, and where; `session` is "" if
     there is none. `began`: the snowflake of the first start. `newest`: the highest snowflake of a message. `gap`: if
     not 0, messages after this snowflake may be missing. `direct`: channels of direct conversations, the newest last.
-    `own`: the newest messages of our own, and the nonce of each. `roles`: the roles of the bot itself. `commands`: the
-    digest of the slash commands at Discord.
+    `own`: the newest messages of our own, and the nonce of each. `unopened`: those in channels that belong to a thread
+    that could not be opened (`UnopenedThreads`). `roles`: the roles of the bot itself. `commands`: the digest of the
+    slash commands at Discord.
     """
 
     bot: str
@@ -104,6 +105,7 @@ class DiscordCursor:
     gap: int = 0
     direct: list[str] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
+    unopened: dict[str, str] = field(default_factory=dict)
     roles: list[str] = field(default_factory=list)
     commands: str = ""
 

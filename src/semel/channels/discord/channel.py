@@ -6,7 +6,7 @@ the safety class is idempotent; after that the part is looked up (`semel.channel
 
 from __future__ import annotations
 
-from semel.channels.discord.address import DiscordPlace, is_snowflake, parse_address
+from semel.channels.discord.address import DiscordPlace, is_snowflake, parse_address, parse_message_id
 from semel.channels.discord.lookups import find_part
 from semel.channels.discord.receipts import (
     THREAD_EXISTS,
@@ -98,19 +98,29 @@ class DiscordChannel:
             raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
         place = _parse(op.address)
         channel = await self._find_channel(place, op) if op.kind in ("post", "file") else ""
-        reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
+
+        async def post_in(channel: str) -> DiscordReply:
+            return await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
+
+        reply = await post_in(channel)
         if reply.status == 404 and reply.code == UNKNOWN_CHANNEL and self._can_open(place, op):
             if self._unopened.may_open(place.channel) and await self._open_thread(place, op):
                 self._thread_keys[op.key] = None
                 raise NotSent("a thread was opened for it; the next attempt goes there", 0)
             channel = place.channel
-            reply = await self._make_call(op, make_request(op, channel, previews=self.settings.previews))
+            self._unopened.note_leaving(make_nonce(op.key), place)
+            reply = await post_in(channel)
         receipt = receipt_of(op, reply)
         if op.kind in ("post", "file"):
-            if place.thread and channel == place.channel:
-                self._unopened.note_message(receipt.id.partition("/")[2], place)
+            self._note_place(receipt, place)
             self._sent[receipt.id.partition("/")[2]] = make_nonce(op.key)
         return receipt
+
+    def _note_place(self, receipt: Receipt, place: DiscordPlace) -> None:
+        """Note the conversation of a message that was sent to a channel in place of its thread."""
+        channel, message = parse_message_id(receipt.id)
+        if place.thread and channel == place.channel:
+            self._unopened.note_message(message, place)
 
     async def _make_call(self, op: Op, request: DiscordRequest) -> DiscordReply:
         if not request.has_file:
@@ -185,6 +195,7 @@ class DiscordChannel:
         for channel in channels:
             receipt = await find_part(self._api, op, channel, self._receiver.bot, known_nonces, since)
             if receipt is not None:
+                self._note_place(receipt, place)
                 return receipt
         return None
 

@@ -170,7 +170,8 @@ class DispatchParser:
         words, files = describe_content(message), _list_files(message)
         channel, id = str(message["channel_id"]), str(message["id"])
         replied = _replied_id(message, channel)
-        answered = self._unopened.find_place((replied or "").partition("/")[2])
+        replied_channel, _, replied_message = (replied or "").partition("/")
+        answered = self._unopened.find_place(replied_channel, replied_message)
         place, thread = (answered, "") if answered else await self._place(channel, is_group, id, opens=named)
         text = "\n".join(part for part in (text, words) if part)
         data: Json = {"group": True} if is_group else {}
@@ -200,7 +201,7 @@ class DispatchParser:
 
         `opens`: whether the message may open a thread.
         """
-        if unopened := self._unopened.find_place(message):
+        if unopened := self._unopened.find_place(channel, message):
             return unopened, ""
         place = await self._places.place_of(channel, not is_group)
         if self._threads == "room" and place.thread:

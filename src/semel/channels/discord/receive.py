@@ -121,6 +121,7 @@ class DiscordReceiver:
         if self.another_bot is not None:
             raise Denied(self.another_bot)
         self.cursor = cursor
+        cursor.unopened = self._unopened.restore(cursor.unopened)
         cursor.commands = await offer_commands(
             self._api, str(application["id"]), cursor.commands, self._settings.commands
         )
@@ -145,6 +146,7 @@ class _Reading:
     ) -> None:  # fmt: skip
         self._settings = settings
         self._api = api
+        self._unopened = unopened
         self._fetcher = fetcher
         self._inbox = inbox
         self._cursor = cursor
@@ -331,6 +333,7 @@ class _Reading:
         nonce = message.get("nonce")
         if value_at(message, "author", "id") == self._cursor.bot and isinstance(nonce, str) and nonce:
             self._cursor.note_own(id, nonce)
+            self._unopened.note_nonce(nonce, id)
 
     # ------------------------------------------------------------ storing
 
