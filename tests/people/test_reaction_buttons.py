@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from people_world import ADA, BOB, Chat
 from test_approvals_in_chats import ASK, KEY, TWO, asked, asking, request
 from test_buttons import ask, edits, posted, until_edited
 
-from semel.gateway.ports import Incoming, Person
+from semel.gateway.ports import Incoming, Op, Person
 from semel.law.answer_emoji import choose_for_question, choose_for_request
 from semel.ledger.admin import explain
 from semel.ledger.delivery import buttons, parts
@@ -150,6 +151,30 @@ async def test_a_reaction_to_the_placeholder_of_a_request_allows_nothing_and_its
         assert (await request(w))["state"] == "open"
         await press_reaction(w, placeholder, "✅")
         await until_edited_to(w, "tidy")
+
+
+async def test_a_reaction_to_the_placeholder_of_a_question_does_not_answer_it(tmp_path: Path) -> None:
+    facts = {**REACTING, "one_reaction": True, "deletes": True, "edits": True}
+    async with asking(tmp_path, facts=facts, own={"reserve": True}) as w:
+        w.chat.platform.retry_after = 0.2
+        is_filling = asyncio.Event()  # the ledger knows the place by then
+
+        def put_off(op: Op) -> Fault | None:
+            if op.kind != "edit":
+                return None
+            is_filling.set()
+            return Fault.LIMIT
+
+        w.chat.platform.always = put_off
+        await w.tell(script({"call": "ask", "arguments": {"question": "Which colour?", "options": ["red", "blue"]}}))
+        await is_filling.wait()
+        placeholder = w.chat.platform.log[0]
+        await press_reaction(w, placeholder, "1\ufe0f\u20e3")
+        w.chat.platform.always = lambda op: None
+        await until_edited_to(w, "Which colour?")
+        await w.sent()
+        await press_reaction(w, placeholder, "2\ufe0f\u20e3")
+        await until_edited_to(w, "blue, by ada")
 
 
 async def test_a_reaction_of_a_program_answers_nothing(tmp_path: Path) -> None:

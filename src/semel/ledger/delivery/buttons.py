@@ -101,12 +101,15 @@ def is_late_offer(tx: Tx, row: OutgoingPart) -> bool:
 def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, emoji: str) -> str | None:
     """Return the answer for which a reaction to a message of ours stands; None if the message does not offer it.
 
-    Return "" if the content of the message was erased, so that it is not known any more.
+    Return "" if the content of the message was erased, so that it is not known any more. A reaction to a message whose
+    text is not confirmed may come from somebody who has not seen it (Law 13): where that asks a question, it answers
+    nothing; where it is a request, its answer is a command that comes too early, and its person is told so.
     `session`: the key of the session in which the reaction is heard: only its own messages count. `message`: the
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
     """
     channel = dest.partition(":")[0]
-    posted = _find_posted(tx, channel, message, key) or _find_reserving_part(tx, dest, message)
+    confirmed = _find_posted(tx, channel, message, key)
+    posted = confirmed or _find_reserving_part(tx, dest, message)
     if posted is None or (posted.channel, posted.session_key) != (channel, session):
         return None
     op = entries.load(posted.op)
@@ -114,7 +117,9 @@ def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, 
         return ""
     if "target_part" in op:  # an edit may have the receipt of what it edits
         op = entries.load(parts.get(tx, op["target_part"]).op)
-    return next((answer for offered, answer in op.get("offered", ()) if is_same_emoji(offered, emoji)), None)
+    answer = next((answer for offered, answer in op.get("offered", ()) if is_same_emoji(offered, emoji)), None)
+    is_unseen_question = confirmed is None and answer is not None and not answer.startswith("/")
+    return None if is_unseen_question else answer
 
 
 def _find_posted(tx: Tx, channel: str, message: str, key: str | None) -> OutgoingPart | None:
@@ -125,10 +130,7 @@ def _find_posted(tx: Tx, channel: str, message: str, key: str | None) -> Outgoin
 
 
 def _find_reserving_part(tx: Tx, dest: str, message: str) -> OutgoingPart | None:
-    """Return the part whose place this message reserves, while it is not confirmed that its text has filled it.
-
-    A press of an option is then a command that comes too early, and its person is told so (Law 13).
-    """
+    """Return the part whose place this message reserves, while it is not confirmed that its text has filled it."""
     head = parts.find_head(tx, dest)
     part = tx.one(OutgoingPart, "part_get", id=head.id) if head is not None else None
     is_reserved = part is not None and reservations.find_reserved_message(entries.load(part.op)) == message
