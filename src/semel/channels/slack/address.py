@@ -130,7 +130,8 @@ class SlackCursor:
     def is_repeat(self, channel: str, author: str, client_msg_id: str | None, ts: str) -> bool:
         """Return whether another message has this `client_msg_id`. If none is known, remember this one by its `ts`.
 
-        An `app_mention` may have none; it is a repeat if the message with its `ts` was one.
+        An `app_mention` may have none; it is a repeat if the message with its `ts` was one. If that message comes only
+        after it, the mention counts as new: nothing but the wording could tell it from another one.
         """
         first_ts = self.first_ts.get(_digest(channel, author, client_msg_id or ts), ts)
         if client_msg_id is not None:
