@@ -169,6 +169,8 @@ async def test_a_refusal_says_what_a_person_can_do(there: TeamsHouse) -> None:
         await there.channel.send(there.op("hello"))
     with pytest.raises(Rejected, match="not an address of Teams"):
         await there.channel.send(there.op("hello", to="#garden"))
+    with pytest.raises(Rejected, match=f"small letters, {CHAT}"):  # else one chat would have two addresses
+        await there.channel.send(there.op("hello", to=CHAT.upper()))
 
 
 async def test_a_token_that_is_refused_is_replaced_and_one_that_ends_is_renewed(there: TeamsHouse) -> None:

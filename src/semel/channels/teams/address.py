@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 
 _PERSON = re.compile(r"@([0-9A-Za-z:_-]{1,115})")
+_OBJECT_ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SHARED = re.compile(r"(19:[A-Za-z0-9_.@:-]{1,115})(?:;messageid=([0-9]{1,20}))?")
 _MESSAGE = re.compile(r"[A-Za-z0-9:_.=-]{1,200}")
 _CHANNEL_END = "@thread.tacv2"
@@ -42,6 +43,8 @@ class TeamsPlace:
 def parse_address(address: str) -> TeamsPlace:
     """Parse an address. Raises ValueError, whose text says what an address looks like."""
     if (person := _PERSON.fullmatch(address)) is not None:
+        if _OBJECT_ID.fullmatch(person[1]) and person[1] != person[1].lower():
+            raise ValueError(f"{address!r}: write the object id in small letters, {address.lower()}")
         return TeamsPlace(person=person[1])
     if (shared := _SHARED.fullmatch(address)) is not None:
         return TeamsPlace(chat=shared[1], thread=shared[2] or "")
