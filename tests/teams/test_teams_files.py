@@ -32,6 +32,7 @@ async def test_a_persons_file_and_a_pasted_picture_are_kept(there: TeamsHouse) -
     assert (plan.text, plan.files[0].name, plan.files[0].mime) == ("read it", "plan.pdf", "application/pdf")
     assert kept(there, plan.files[0]) == b"%PDF-1"
     assert (picture.text, picture.address, kept(there, picture.files[0])) == ("", there.group, PNG)
+    assert (picture.files[0].name, picture.files[0].mime) == ("image.png", "image/png")
 
 
 async def test_a_file_that_cannot_be_fetched_never_keeps_its_message_back(there: TeamsHouse, no_delay: None) -> None:
