@@ -45,6 +45,32 @@ async def test_a_file_that_cannot_be_fetched_never_keeps_its_message_back(there:
     assert lost.text == "look" and isinstance(lost.files[0], Missing), lost
 
 
+async def test_what_follows_a_message_in_its_chat_waits_for_the_messages_file(
+    there: TeamsHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_come, keep = asyncio.Event(), there.inbox.keep
+
+    async def keep_late(*file: Any) -> Kept:
+        await may_come.wait()
+        return await keep(*file)
+
+    monkeypatch.setattr(there.inbox, "keep", keep_late)
+    id = there.double.send_file(ANN, "plan.txt", "plan", text="read it")
+    again = there.double.deliveries[0].payload
+    there.double.write(ANN, "summarise it")
+    there.double.delete(ANN, id)
+    there.double.write(BOB, "hello", address=there.group)
+    requests = [*there.double.take_requests(), there.double.make_request(again)]
+    answers = asyncio.gather(*(there.take(*request) for request in requests))
+    await until(lambda: bool(there.inbox.events))
+    may_come.set()
+    assert await answers == [(200, {})] * 5
+    heard = [(event.kind, event.text) for event in there.inbox.events]
+    assert heard == [("message", "hello"), ("message", "read it"), ("message", "summarise it"), ("delete", "")]
+    assert kept(there, there.inbox.events[1].files[0]) == b"plan"
+    assert there.calls("download") == ["download"], "the repeat fetches nothing"
+
+
 async def test_files_of_strangers_large_files_and_pages_are_named_and_not_kept(there: TeamsHouse) -> None:
     there.channel = there.fresh(file_limit=10)
     there.double.send_file(ANN, "large.txt", "x" * 11)

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 from semel.channels.recent_map import RecentMap
 from semel.channels.teams.address import make_message_id, parse_message_id
@@ -45,7 +46,8 @@ class TeamsReceiver:
         self._authenticator = TeamsAuthenticator(settings, clock)
         self._fetcher = TeamsFetcher(api, settings.fetch, settings.file_limit)
         self._consents = ConsentTaker(name, api)
-        self._putting = asyncio.Lock()
+        self._place_locks = WeakValueDictionary[str, asyncio.Lock]()  # by address: while something is put from there
+        self._cursor_lock = asyncio.Lock()
         self._is_doubted = asyncio.Event()
         self._threads = RecentMap[str, str](MAX_REMEMBERED)  # see `parse_activity`
         self._inbox: Inbox | None = None  # None before the first request and the first run
@@ -129,12 +131,17 @@ class TeamsReceiver:
         return 200, {}
 
     async def _put(self, batch: TeamsBatch, url: str, inbox: Inbox) -> None:
-        events = await self._fetcher.complete(batch.drafts, inbox)
-        async with self._putting:
-            places = TeamsPlaces.load(await inbox.cursor())
-            is_new = batch.place is not None and places.note(batch.place, batch.conversation, url)
-            if events or is_new:
-                await inbox.put(events, places.dump() if is_new else None)
+        """Download the files of a message, and put it. What comes later from the same place waits for that.
+
+        If that is longer than Teams waits for an answer, it is put all the same, and a repeat of it is known.
+        """
+        async with self._place_locks.setdefault(str(batch.place or ""), asyncio.Lock()):
+            events = await self._fetcher.complete(batch.drafts, inbox)
+            async with self._cursor_lock:
+                places = TeamsPlaces.load(await inbox.cursor())
+                is_new = batch.place is not None and places.note(batch.place, batch.conversation, url)
+                if events or is_new:
+                    await inbox.put(events, places.dump() if is_new else None)
 
 
 def _read_object(body: bytes) -> Json | None:
