@@ -37,7 +37,7 @@ from semel.text.media_types import BINARY
 from semel.text.wellformed import scrub
 
 EMPTY = "[a message without text]"
-NOT_GIVEN = "Teams does not give such attachments to a bot"
+NOT_GIVEN_REASON = "Teams does not give such attachments to a bot"
 REACTIONS = {"like": "👍", "heart": "❤️", "laugh": "😆", "surprised": "😮", "sad": "😢", "angry": "😠"}
 _MENTION = re.compile(r"<at[^<>]*>(.*?)</at>", re.S)
 _CODED_EMOJI = re.compile(r"([0-9a-f]{4,6}(?:-[0-9a-f]{4,6})*)_.*")
@@ -78,13 +78,18 @@ def parse_activity(activity: Json, threads: Mapping[str, str]) -> TeamsBatch:
     try:
         return _parse_activity(activity, threads)
     except Exception as error:  # it is kept, and not posted for ever (Law 1)
-        raw = json.dumps(activity, ensure_ascii=False, default=repr).encode("utf-8", "backslashreplace")
-        return TeamsBatch([make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})")])
+        return TeamsBatch([make_unreadable_activity(activity, error)])
 
 
 def make_unreadable(raw: bytes, why: str) -> Incoming:
     """Return the event for something that cannot be read."""
     return Incoming("unreadable", f"unreadable/{hashlib.sha256(raw).hexdigest()}", raw=raw, why=scrub(why)[:300])
+
+
+def make_unreadable_activity(activity: Json, error: Exception) -> Incoming:
+    """Return the event for an activity that cannot be read because of `error`."""
+    raw = json.dumps(activity, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})")
 
 
 def read_place(activity: Json) -> TeamsPlace:
@@ -248,4 +253,6 @@ def _list_files(activity: Json) -> Iterator[TeamsFile]:
             name = scrub(text_at(attachment, "name") or "image")[:200]
             yield TeamsFile(id, name, kind, url, service_url=text_at(activity, "serviceUrl") or "")
         else:
-            yield TeamsFile(id, scrub(text_at(attachment, "name") or kind or "file")[:200], BINARY, why=NOT_GIVEN)
+            yield TeamsFile(
+                id, scrub(text_at(attachment, "name") or kind or "file")[:200], BINARY, why=NOT_GIVEN_REASON
+            )

@@ -19,7 +19,7 @@ from semel.channels.teams.address import make_message_id, parse_message_id
 from semel.channels.teams.authentication import TeamsAuthenticator
 from semel.channels.teams.consents import ConsentTaker, is_consent, read_consent
 from semel.channels.teams.downloads import TeamsFetcher
-from semel.channels.teams.parse import TeamsBatch, make_unreadable, parse_activity
+from semel.channels.teams.parse import TeamsBatch, make_unreadable, make_unreadable_activity, parse_activity
 from semel.channels.teams.places import TeamsPlaces
 from semel.channels.teams.settings import TeamsSettings
 from semel.channels.teams.transport import TeamsApi, TokenRefused
@@ -118,8 +118,7 @@ class TeamsReceiver:
         try:
             consent = read_consent(activity)
         except (KeyError, TypeError, ValueError) as error:
-            raw = json.dumps(activity).encode()
-            await inbox.put((make_unreadable(raw, f"it cannot be read ({type(error).__name__}: {error})"),), None)
+            await inbox.put((make_unreadable_activity(activity, error),), None)
             return 200, {}
         try:
             events = await self._consents.take(consent, url, inbox)
