@@ -220,9 +220,10 @@ async def test_a_file_and_the_answer_to_an_offer_come_as_documented() -> None:
         assert answer.content == b"png", FILES
     assert OFFER["attachments"][0]["contentType"] == OFFER_TYPE and settings
     assert (accepted["type"], accepted["name"], accepted["replyToId"]) == ("invoke", "fileConsent/invoke", id), FILES
-    assert accepted["value"]["action"] == "accept" and accepted["value"]["context"] == {"semel": "k"}, FILES
+    context = {"semel": "k", "name": "a.txt"}
+    assert accepted["value"]["action"] == "accept" and accepted["value"]["context"] == context, FILES
     assert set(accepted["value"]["uploadInfo"]) == {"contentUrl", "name", "uploadUrl", "uniqueId", "fileType"}, FILES
-    assert declined["value"] == {"type": "fileUpload", "action": "decline", "context": {"semel": "k"}}, FILES
+    assert declined["value"] == {"type": "fileUpload", "action": "decline", "context": context}, FILES
 
 
 UNIT = 320 * 1024

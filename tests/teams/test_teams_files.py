@@ -12,7 +12,7 @@ from posting_double import find_shown
 from teams_chat import chat
 from teams_house import ANN, BOB, CHAT, TeamsHouse, until
 
-from semel.channels.teams.files import FILE_TYPE, OFFER_TYPE
+from semel.channels.teams.files import FILE_TYPE, OFFER_TYPE, FileUpload
 from semel.channels.teams.settings import DEFAULT_SERVICE
 from semel.channels.teams.transport import UPLOAD_PIECE_BYTES, TeamsApi
 from semel.gateway.ports import Kept, Missing, NotSent, Op, Rejected
@@ -86,6 +86,7 @@ async def test_files_of_strangers_large_files_and_pages_are_named_and_not_kept(t
     ]  # fmt: skip
 
 
+DRIVE = "https://contoso-my.sharepoint.com/personal/ann/_layouts/15/download.aspx?x=1"
 NEVER = [
     "http://contoso.sharepoint.com/x", "https://sharepoint.com.evil.example/x", "https://evilsharepoint.com/x",
     "https://user@contoso.sharepoint.com/x", "https://contoso.sharepoint.com:8443/x", "https://169.254.169.254/x",
@@ -95,13 +96,14 @@ NEVER = [
 
 async def test_files_are_at_microsofts_hosts_only_and_the_token_goes_where_teams_is_served(there: TeamsHouse) -> None:
     api = TeamsApi(there.fresh(service_url=DEFAULT_SERVICE).settings)
-    assert api.is_file_address("https://contoso-my.sharepoint.com/personal/ann/_layouts/15/download.aspx?x=1")
+    assert api.is_file_address(DRIVE)
     for address in NEVER:
         assert not api.is_file_address(address), address
         with pytest.raises(Exception, match="not in OneDrive"):
             api.download_file(address)
-        with pytest.raises(NotSent, match="not in OneDrive"):
-            await api.upload_file(address, b"x")
+        for url, content_url in ((address, DRIVE), (DRIVE, address)):
+            with pytest.raises(NotSent, match="not in OneDrive"):
+                await api.upload_file(FileUpload(url, content_url, "x", "", ""), b"x")
     for address in (
         *NEVER,
         f"{there.double.service_url}v3/conversations/x",
@@ -205,20 +207,43 @@ async def test_a_file_that_did_not_arrive_can_be_accepted_again(
     there.double.answer_offer(ANN, id)
     assert [event.kind for event in await there.hear()] == ["echo"]
     assert kind_of(there, id) == FILE_TYPE and there.double.texts(CHAT) == ["[a.txt]"]
+    assert [file.content for file in there.double.drive.values() if file.content] == [b"x"]
 
 
 async def test_a_declined_file_and_one_that_was_deleted_have_failed(there: TeamsHouse, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     part, id = await offer(there, tmp_path / "a.txt")
+    other, deleted = await offer(there, tmp_path / "a.txt")
     there.double.answer_offer(ANN, id, accepts=False)
-    there.inbox.sent_files[part.key, CHAT] = None
-    there.double.answer_offer(ANN, id)
-    _, declined, gone = await there.hear()  # the report that it left is the same in both answers
-    assert [(e.kind, e.of, e.text) for e in (declined, gone)] == [
-        ("failed", part.key, "the person does not want the file"),
-        ("failed", part.key, "the file was deleted before the person agreed to it"),
+    there.inbox.sent_files[other.key, CHAT] = None
+    there.double.answer_offer(ANN, deleted)
+    declined, gone = [event for event in await there.hear() if event.kind == "failed"]
+    assert [(e.of, e.text) for e in (declined, gone)] == [
+        (part.key, "the person does not want the file"),
+        (other.key, "the file was deleted before the person agreed to it"),
     ]
     assert there.calls("upload") == []
+    assert there.double.texts(CHAT) == ["a.txt was not delivered. Ask for it again if you want it."] * 2
+
+
+async def test_an_answer_after_the_first_one_changes_neither_the_file_nor_what_is_recorded(
+    there: TeamsHouse, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    _, arrived = await offer(there, tmp_path / "a.txt")
+    part, declined = await offer(there, tmp_path / "a.txt")
+    for id, accepts in ((arrived, True), (arrived, False), (declined, False), (declined, True)):
+        there.double.answer_offer(ANN, id, accepts=accepts)
+    heard = [(event.kind, event.of) for event in await there.hear()]
+    assert heard == [("echo", f"{CHAT}/{arrived}"), ("echo", f"{CHAT}/{declined}"), ("failed", part.key)]
+    assert kind_of(there, arrived) == FILE_TYPE and kind_or_none(there, declined) is None
+    _, declined = await offer(there, tmp_path / "a.txt")
+    there.double.fail("edit", "503")
+    there.double.answer_offer(ANN, declined, accepts=False)
+    assert [event.kind for event in await there.hear()] == ["echo", "failed"] and kind_of(there, declined) == OFFER_TYPE
+    there.double.answer_offer(ANN, declined)
+    assert await there.hear() == [] and kind_or_none(there, declined) is None
+    assert there.calls("upload") == ["upload"]
 
 
 async def test_nobody_gets_a_file_that_was_offered_to_another_or_sends_it_elsewhere(
@@ -254,6 +279,8 @@ async def test_an_agents_file_reaches_its_person_and_the_agent_learns_that_one_w
         await until(lambda: house.double.texts(CHAT).count("[a.txt]") == 2)
         await world.sent()
         other = next(each["id"] for each in house.double.shown(CHAT) if kind_or_none(house, each["id"]) == OFFER_TYPE)
+        house.double.answer_offer(ANN, other)
+        [(headers, late)] = house.double.take_requests()  # of another device, which still shows the offer
         house.double.answer_offer(ANN, other, accepts=False)
 
         async def is_told() -> bool:
@@ -261,11 +288,10 @@ async def test_an_agents_file_reaches_its_person_and_the_agent_learns_that_one_w
             return any("does not want the file" in str(entry) for entry in entries)
 
         await until(is_told)
-        assert len(house.double.drive) == 1
-        house.double.answer_offer(ANN, other)
-        [(headers, content)] = house.double.take_requests()
-        assert (await world.gateway.hook("teams", headers, content))[0] == 503
-        assert kind_of(house, other) == OFFER_TYPE, "the record says that the file did not arrive"
+        await until(lambda: kind_or_none(house, other) is None)
+        assert (await world.gateway.hook("teams", headers, late))[0] == 200
+        assert kind_or_none(house, other) is None
+        assert [file.content for file in house.double.drive.values() if file.content] == [b"the list"]
 
 
 def kind_or_none(there: TeamsHouse, id: str) -> str | None:

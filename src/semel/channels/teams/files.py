@@ -26,6 +26,8 @@ FILE_TYPE = "application/vnd.microsoft.teams.card.file.info"
 CONSENT_NAME = "fileConsent/invoke"
 KEY_FIELD = "semel"
 """The field of an offer's context that holds the key of our part."""
+NAME_FIELD = "name"
+"""The field of an offer's context that holds the file's name."""
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif")
 MAX_PICTURE_BYTES = 1_000_000
 """The largest picture that a message may contain. Teams also says: at most 1024 x 1024 pixels
@@ -74,7 +76,7 @@ def make_file_message(op: Op, place: TeamsPlace, content: bytes) -> Json:
         return _make_message({"contentType": mime, "name": name, "contentUrl": f"data:{mime};base64,{data}"})
     if not place.person:
         raise Rejected(PERSONAL_ONLY)
-    context = {KEY_FIELD: op.key}
+    context = {KEY_FIELD: op.key, NAME_FIELD: name}
     offer = {"description": name, "sizeInBytes": len(content), "acceptContext": context, "declineContext": context}
     return _make_message({"contentType": OFFER_TYPE, "name": name, "content": offer})
 
@@ -85,6 +87,12 @@ def make_file_card(upload: FileUpload) -> Json:
     return _make_message(
         {"contentType": FILE_TYPE, "name": upload.name, "contentUrl": upload.content_url, "content": content}
     )
+
+
+def make_withdrawal(name: str) -> Json:
+    """Return the message that takes the place of the offer if the file was not delivered. `name`: of the file."""
+    text = f"{name} was not delivered. Ask for it again if you want it."
+    return {"type": "message", "textFormat": "plain", "text": text}
 
 
 def _make_message(attachment: Json) -> Json:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from semel.channels.recent_map import RecentMap
 from semel.channels.teams.address import make_message_id, parse_message_id
 from semel.channels.teams.authentication import TeamsAuthenticator
-from semel.channels.teams.consents import ConsentTaker, is_consent, read_consent
+from semel.channels.teams.consents import ConsentHandler, is_consent, read_consent
 from semel.channels.teams.downloads import TeamsFetcher
 from semel.channels.teams.parse import TeamsBatch, make_unreadable, make_unreadable_activity, parse_activity
 from semel.channels.teams.places import TeamsPlaces
@@ -45,7 +45,7 @@ class TeamsReceiver:
         self._api = api
         self._authenticator = TeamsAuthenticator(settings, clock)
         self._fetcher = TeamsFetcher(api, settings.fetch, settings.file_limit)
-        self._consents = ConsentTaker(name, api)
+        self._consents = ConsentHandler(name, api)
         self._place_locks = WeakValueDictionary[str, asyncio.Lock]()  # by address: while something is put from there
         self._cursor_lock = asyncio.Lock()
         self._is_doubted = asyncio.Event()
@@ -121,12 +121,10 @@ class TeamsReceiver:
             await inbox.put((make_unreadable_activity(activity, error),), None)
             return 200, {}
         try:
-            events = await self._consents.take(consent, url, inbox)
+            await self._consents.handle(consent, url, inbox)
         except (NotSent, Unknown, OSError) as error:
             _log.warning("channel %s: a file that a person agreed to did not arrive: %s", self._name, error)
             return 503, make_problem(503, "unavailable", str(error))
-        if events:
-            await inbox.put(events, None)
         return 200, {}
 
     async def _put(self, batch: TeamsBatch, url: str, inbox: Inbox) -> None:

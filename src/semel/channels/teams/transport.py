@@ -19,6 +19,7 @@ import httpx2
 from semel.channels.downloads import FileNotGiven, FileNotNow
 from semel.channels.http import USER_AGENT, HttpAnswer, request, retry_after, stream_file
 from semel.channels.problems import is_loopback
+from semel.channels.teams.files import FileUpload
 from semel.channels.teams.settings import TeamsSettings
 from semel.channels.uploads import limit_upload_time
 from semel.gateway.ports import NotSent, Unknown
@@ -176,18 +177,18 @@ class TeamsApi:
         headers = {"authorization": f"Bearer {await self.fetch_token()}", "user-agent": USER_AGENT}
         return stream_file(url, headers, self._settings.timeout, _check_download)
 
-    async def upload_file(self, address: str, content: bytes) -> None:
+    async def upload_file(self, upload: FileUpload, content: bytes) -> None:
         """Upload a file to where its person wants it. Raises NotSent or Unknown if it did not arrive whole.
 
         The address is the key: the access token is not sent along.
         """
-        if not self.is_file_address(address):
+        if not self.is_file_address(upload.url) or not self.is_file_address(upload.content_url):
             raise NotSent("the place for the file is not in OneDrive or SharePoint")
         for start in range(0, len(content), UPLOAD_PIECE_BYTES):
             piece = content[start : start + UPLOAD_PIECE_BYTES]
             end = start + len(piece)
             answer = await request(
-                "PUT", address, piece,
+                "PUT", upload.url, piece,
                 {"user-agent": USER_AGENT, "content-range": f"bytes {start}-{end - 1}/{len(content)}"},
                 timeout=self._settings.timeout + limit_upload_time(len(piece)), allow_private=self._allow_private,
             )  # fmt: skip
