@@ -23,6 +23,7 @@ from semel.channels.discord.render import render
 from semel.channels.discord.send import MAX_TEXT_UNITS, make_request
 from semel.channels.discord.settings import DiscordSettings
 from semel.channels.discord.transport import DiscordApi, DiscordReply, parse_reply
+from semel.channels.discord.unopened_threads import UnopenedThreads
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.split import measure
 
@@ -82,7 +83,7 @@ def _payload(source: Source) -> None:
     if payload is None or not isinstance(payload.get("d"), dict):
         return
     api = _NoApi(_settings)
-    parser = DispatchParser(Places(api), source.pick(["own", "room", "open"]))
+    parser = DispatchParser(Places(api), UnopenedThreads(), source.pick(["own", "room", "open"]))
     parser.me = ME
     drafts = _house.run(parser.parse(str(payload.get("t")), payload["d"], "session.7"))
     inbox = _house.fresh()

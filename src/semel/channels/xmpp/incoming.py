@@ -132,7 +132,9 @@ class StanzaTranslator:
         changed += [(emoji, True) for emoji in (before or ()) if emoji not in now]
         if before is None and not now:
             changed = [("", True)]  # removed reactions that we never saw
-        report = [Incoming("echo", of, note.address, note.sender, at=at, of=of)] if changed and may_be_unreported else []
+        report = (
+            [Incoming("echo", of, note.address, note.sender, at=at, of=of)] if changed and may_be_unreported else []
+        )
         return report + [
             Incoming(
                 "reaction", f"{key}#{n}", note.address, note.sender, emoji, at, of, note.group, removed=removed

@@ -25,20 +25,20 @@ def parse_json5(text: str) -> Any:
         raise ValueError(f"a string or comment that begins with {broken[0]} has no end")
     tokens: list[str] = []
     for match in _TOKEN.finditer(text):
-        token = match[0]
+        piece = match[0]
         match match.lastgroup:
             case "comment":
                 continue
             case "string":
-                tokens.append(f'"{_ESCAPE.sub(_as_json_escape, token[1:-1])}"')
+                tokens.append(f'"{_ESCAPE.sub(_as_json_escape, piece[1:-1])}"')
             case "word":
-                tokens.append(_as_json_word(token))
+                tokens.append(_as_json_word(piece))
             case _:
-                if token in "}]" and tokens and tokens[-1] == ",":
+                if piece in "}]" and tokens and tokens[-1] == ",":
                     tokens.pop()
-                if token == ":" and tokens and not tokens[-1].startswith('"'):
+                if piece == ":" and tokens and not tokens[-1].startswith('"'):
                     tokens[-1] = json.dumps(tokens[-1])
-                tokens.append(token)
+                tokens.append(piece)
     return json.loads(" ".join(tokens), strict=False)
 
 
