@@ -145,9 +145,7 @@ def _mail(text: str, source: Source) -> None:
 
 def _page(text: str, source: Source) -> None:
     html = page.render_html(text.encode("utf-8", "replace").decode())
-    if html is None:
-        assert len(text) > page.MAX_FORMATTED_CHARS
-        return
+    assert html is not None, "it is too short to be shown as plain text"
     _inactive(html, page.ALLOWED_TAGS, page.ALLOWED_SCHEMES, page.ALLOWED_ATTRIBUTES)
     _keeps(text, _words_of(html))
     page.sanitise(text.encode("utf-8", "replace").decode())
