@@ -39,6 +39,24 @@ async def until_edited_to(w: Chat, words: str) -> None:
     await until(there)
 
 
+async def keep_unfilled(w: Chat, text: str) -> Post:
+    """Say a text, and put off all edits. Return the placeholder of the answer, once the ledger knows it."""
+    is_filling = asyncio.Event()
+
+    def put_off(op: Op) -> Fault | None:
+        if op.kind != "edit":
+            return None
+        is_filling.set()
+        return Fault.LIMIT
+
+    w.chat.platform.retry_after = 0.2
+    w.chat.platform.always = put_off
+    await w.tell(text)
+    async with asyncio.timeout(30):
+        await is_filling.wait()
+    return w.chat.platform.log[0]
+
+
 def list_offered(w: Chat, post: Post) -> list[str]:
     """The emoji of our own reactions to a message."""
     return [each.text for each in w.chat.platform.log if each.kind == "react" and each.target == post.id]
@@ -139,11 +157,7 @@ async def test_a_question_in_a_group_says_that_a_reaction_answers_it(tmp_path: P
 async def test_a_reaction_to_the_placeholder_of_a_request_allows_nothing_and_its_person_is_told(tmp_path: Path) -> None:
     facts = {**REACTING, "one_reaction": True, "deletes": True, "edits": True}
     async with asking(tmp_path, facts=facts, own={"reserve": True}) as w:
-        w.chat.platform.retry_after = 0.2
-        w.chat.platform.always = lambda op: Fault.LIMIT if op.kind == "edit" else None
-        await w.tell(script(ASK))
-        await w.until_shown("…")
-        placeholder = w.chat.platform.log[0]
+        placeholder = await keep_unfilled(w, script(ASK))
         await press_reaction(w, placeholder, "✅")
         assert (await request(w))["state"] == "open"
         w.chat.platform.always = lambda op: None
@@ -156,19 +170,9 @@ async def test_a_reaction_to_the_placeholder_of_a_request_allows_nothing_and_its
 async def test_a_reaction_to_the_placeholder_of_a_question_does_not_answer_it(tmp_path: Path) -> None:
     facts = {**REACTING, "one_reaction": True, "deletes": True, "edits": True}
     async with asking(tmp_path, facts=facts, own={"reserve": True}) as w:
-        w.chat.platform.retry_after = 0.2
-        is_filling = asyncio.Event()  # the ledger knows the place by then
-
-        def put_off(op: Op) -> Fault | None:
-            if op.kind != "edit":
-                return None
-            is_filling.set()
-            return Fault.LIMIT
-
-        w.chat.platform.always = put_off
-        await w.tell(script({"call": "ask", "arguments": {"question": "Which colour?", "options": ["red", "blue"]}}))
-        await is_filling.wait()
-        placeholder = w.chat.platform.log[0]
+        placeholder = await keep_unfilled(
+            w, script({"call": "ask", "arguments": {"question": "Which colour?", "options": ["red", "blue"]}})
+        )
         await press_reaction(w, placeholder, "1\ufe0f\u20e3")
         w.chat.platform.always = lambda op: None
         await until_edited_to(w, "Which colour?")
