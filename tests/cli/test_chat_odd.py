@@ -140,6 +140,39 @@ async def test_new_text_is_followed_after_the_screen_became_too_low_for_the_conv
         assert conversation.is_at_bottom and not conversation.has_unseen_rows
 
 
+@pytest.mark.parametrize("move", ["pageup", "narrow"])
+async def test_who_has_the_whole_conversation_in_sight_follows_new_text_when_the_screen_becomes_smaller(
+    house: RunningGateway, tmp_path: Path, move: str
+) -> None:
+    new_text = "\n".join(f"a long line of a new file, the one with number {number}" for number in range(60))
+    call = {"id": 1, "born": 1, "rev": 1, "kind": "tool", "title": "Edit", "status": "done", "text": ""}
+    call["diffs"] = [{"path": "a.py", "oldText": "", "newText": new_text}]
+    async with chat(tmp_path, size=(160, 45)) as pilot:
+        conversation = pilot.app.query_one(ConversationView)
+        await seen(pilot, lambda: conversation.link.state == "new", "the session")
+        conversation._take_changes([call], "live")
+        await house.gateway.say("main", "say: 1", sender="bob")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["1"] and idle(pilot), "the answer")
+        if move == "narrow":  # there the reader looks at older text, and has all in sight again then
+            await pilot.resize_terminal(60, 25)
+            await pilot.press("pageup", "pageup")
+            await pilot.resize_terminal(160, 45)
+        else:
+            await pilot.press(move)
+        await pilot.pause()
+        assert conversation.max_scroll_y == 0
+        await pilot.resize_terminal(60, 25)
+        await seen(pilot, lambda: conversation.max_scroll_y > 0, "that it is too low")
+        assert conversation.is_at_bottom
+        await house.gateway.say("main", "say: 4", sender="bob")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["4"] and idle(pilot), "the answer")
+        assert conversation.is_at_bottom and not conversation.has_unseen_rows
+        await pilot.press("pagedown")
+        await house.gateway.say("main", "say: 5", sender="bob")
+        await seen(pilot, lambda: rows(pilot)[-1:] == ["5"] and idle(pilot), "the next one")
+        assert conversation.is_at_bottom and not conversation.has_unseen_rows, "PageDown at the end leaves it there"
+
+
 async def test_the_key_behind_tab_answers_the_request_however_fast_it_comes(
     house: RunningGateway, tmp_path: Path
 ) -> None:

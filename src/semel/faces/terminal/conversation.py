@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from textual import work
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
 
 from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import number_waiting
 from semel.faces.client import NoGateway, RequestRefused
+from semel.faces.terminal.end_scroll import EndScroll
 from semel.faces.terminal.kept_files import KeptFiles
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.terminal.outgoing import OutgoingMessage, OutgoingQueue
@@ -59,7 +59,7 @@ class Spot(NamedTuple):
     oldest: RowWidget
 
 
-class ConversationView(VerticalScroll, can_focus=False):
+class ConversationView(EndScroll, can_focus=False):
     """Follows a session, and draws the rows of its view. An update never moves a reader (Law 8)."""
 
     class Drawn(Message):
@@ -290,11 +290,6 @@ class ConversationView(VerticalScroll, can_focus=False):
             await row.set_output(raw)
 
     # ------------------------------------------------------------ scrolling
-
-    @property
-    def is_at_bottom(self) -> bool:
-        # a log shorter than the screen sits at its bottom: the maximum offset is not positive
-        return self.max_scroll_y <= 0 or self.scroll_offset.y >= self.max_scroll_y - 1
 
     def _on_scroll(self) -> None:
         if self.is_at_bottom:
