@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from markdown_it.token import Token
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
@@ -178,19 +179,28 @@ class OneRow(App[None]):
         return "\n".join(strip.text.rstrip() for strip in self.screen._compositor.render_strips())
 
 
-@pytest.mark.parametrize("sign", ["-", "*", "+"])
-def test_a_long_list_is_drawn_in_parts_that_begin_with_its_bullets(sign: str) -> None:
-    text = "\n".join(f"{sign} **item** {number}\n  rest\n  - below it" for number in range(1_000))
+LISTS = {
+    "bullets": ("- {}", "  rest\n  - below it"), "stars": ("* {}", "  rest"), "numbers": ("{}. {}", "   rest"),
+    "the same number": ("1. {}", "   rest"), "quotation": ("> - {}", ">   rest"),
+    "quoted numbers": ("> > {}) {}", "rest"),
+    "quoted paragraphs": ("> {}", "rest\n>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_long_list_or_quotation_is_divided_at_its_items_which_keep_their_numbers(kind: str) -> None:
+    first, rest = LISTS[kind]
+    items = [first.replace("{}", str(number), first.count("{}") - 1) for number in range(5, 1_505)]
+    text = "\n".join(f"{item.replace('{}', f'**item** {number}')}\n{rest}" for number, item in enumerate(items))
     starts = [part.start for part in split_parts(text)]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    assert "".join(parts) == text
-    assert len(parts) > 2
+    assert "".join(parts) == text and len(parts) > 2
     assert max(len(part) for part in parts) < MAX_PART_CHARS + 100
-    assert all(part.startswith(f"{sign} **item** ") for part in parts)
+    assert [part.continues for part in split_parts(text)][1:] == [kind != "the same number"] * (len(parts) - 1)
     parse_lines = make_terminal_parser().parse
-    drawn = [token.content for part in parts for token in parse_lines(part) if token.type == "inline"]
-    assert drawn == [token.content for token in parse_lines(text) if token.type == "inline"]
+    drawn = [(t.type, t.info, t.content, t.level) for part in parts for t in parse_lines(part) if is_item(t)]
+    assert drawn == [(t.type, t.info, t.content, t.level) for t in parse_lines(text) if is_item(t)]
 
 
-def test_a_long_numbered_list_is_one_part_because_its_numbers_count_from_its_first_item() -> None:
-    assert len(split_parts("\n".join("1. item" for _ in range(2_000)))) == 1
+def is_item(token: Token) -> bool:
+    return token.type in ("inline", "list_item_open")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -130,10 +130,13 @@ def _block_parser() -> MarkdownIt:
 
 
 class Part(NamedTuple):
-    """A part of a Markdown text. `opening`: the line that opens its code block again, if it begins within one."""
+    """A part of a Markdown text. `opening`: the line that opens its code block again, if it begins within one.
+    `continues`: whether it begins within a block, so that no blank line stands above it.
+    """
 
     start: int
     opening: str = ""
+    continues: bool = False
 
 
 def split_parts(text: str) -> list[Part]:
@@ -146,8 +149,8 @@ def split_parts(text: str) -> list[Part]:
 
 def find_next_part(text: str, part: Part, shown: int) -> Part:
     """Return the part behind one of a long Markdown text: it begins where a block begins behind a blank line, or within
-    a block that is too long, at a line of code or at a bullet of a list, after MAX_PART_CHARS and after what is `shown`
-    already; at the end of the text if there is no such place yet.
+    one that is too long (at a line of code, an item of a list, or a block or item of a quotation), after MAX_PART_CHARS
+    and after what is `shown` already; at the end of the text if there is no such place yet.
     """
     earliest = max(part.start + MAX_PART_CHARS, shown)
     window = MAX_PART_CHARS
@@ -164,13 +167,30 @@ def find_next_part(text: str, part: Part, shown: int) -> Part:
             inner_lines = range(block.map[0] + 1, block.map[1] - 1) if block.type == "fence" and block.map else ()
             for line in inner_lines:
                 if offsets[line] >= earliest:
-                    return Part(offsets[line], f"{block.markup}{split_fence_info(block.info)[0]}\n")
-        items = [token for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
-        for item in items:  # one of a numbered list would get another number, one on an unfinished line may be none
-            line = item.map[0] if item.map else 0
-            if item.markup in "-*+" and offsets[line] >= earliest and line < len(lines) - 1:
-                return Part(offsets[line])
+                    return Part(offsets[line], f"{block.markup}{split_fence_info(block.info)[0]}\n", continues=True)
+        for line, continues in _list_inner_starts(tokens):
+            if offsets[line] >= earliest and line < len(lines) - 1:  # what is on an unfinished line may be no block
+                return Part(offsets[line], continues=continues)
         if earliest + window >= len(text):
             break
         window *= 2
     return Part(len(text))
+
+
+def _list_inner_starts(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
+    """List the lines at which an item of a list begins, or a block or item within quotations, and whether that is
+    within the outermost block. What begins there is the same without the text above: an item keeps its number.
+    """
+    containers: list[str] = []
+    first_line = 0  # of the outermost block
+    for token in tokens:
+        if token.nesting < 0:
+            containers.pop()
+            continue
+        if token.map and not containers:
+            first_line = token.map[0]
+        is_item = token.type == "list_item_open" or containers[-1:] == ["blockquote_open"]
+        if token.map and is_item and all(kind == "blockquote_open" for kind in containers[:-1]):
+            yield token.map[0], token.map[0] > first_line
+        if token.nesting > 0:
+            containers.append(token.type)

@@ -225,7 +225,7 @@ class AgentWidget(RowWidget):
         async with self._changing_parts:
             if self.is_whole or not self.is_attached:
                 return
-            self._parts[0].set_class(not self._first.opening, "later-part")
+            self._parts[0].set_class(not self._first.continues, "later-part")
             self._first, text = self._undrawn.pop()
             self._parts.insert(0, _make_markdown())
             await self.mount(self._parts[0], before=self._parts[1])
@@ -299,7 +299,7 @@ class AgentWidget(RowWidget):
         self._shown_text = text[: part.start]
         if part.start < len(text):
             self._last = part
-            self._parts.append(_make_markdown("body" if part.opening else "body later-part"))
+            self._parts.append(_make_markdown("body" if part.continues else "body later-part"))
             await self.mount(self._parts[-1])
 
     async def _clear(self) -> None:
