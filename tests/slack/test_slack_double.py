@@ -76,8 +76,10 @@ CASES = [
          "invalid_metadata_format"),
     Case("chat.postMessage", {"channel": "C1", "blocks": LONG_BLOCK}, "invalid_blocks",
          page=f"{BLOCKS}/markdown-block"),
+    Case("chat.postMessage", {"channel": "C1", "blocks": [{"type": "markdown", "text": "x" * 6_001}] * 2},
+         "invalid_blocks", page=f"{BLOCKS}/markdown-block"),
     Case("chat.postMessage", {"channel": "C1", "blocks": [{"type": "markdown", "text": "x" * 7_000}] * 2},
-         "msg_blocks_too_long"),
+         "msg_blocks_too_long", page="https://github.com/slackapi/bolt-js/issues/2509"),
     Case("chat.postMessage", {"channel": "C1", "blocks": [{"type": "divider"}] * 51}, "invalid_blocks", page=BLOCKS),
     Case("chat.postMessage", {"channel": "C1", "blocks": ["x"]}, "invalid_blocks_format"),
     Case("chat.postMessage", {"channel": "C1", "blocks": actions(*map(button, range(26)))}, "invalid_blocks",
@@ -86,6 +88,12 @@ CASES = [
          page="https://docs.slack.dev/reference/block-kit/block-elements/button-element"),
     Case("chat.postMessage", {"channel": "C1", "blocks": actions(button(1, text={"text": "x" * 76}))}, "invalid_blocks",
          page="https://docs.slack.dev/reference/block-kit/block-elements/button-element"),
+    Case("chat.postMessage", {"channel": "C1", "blocks": actions(button(1, action_id="a" * 256))}, "invalid_blocks",
+         page="https://docs.slack.dev/reference/block-kit/block-elements/button-element"),
+    Case("chat.postMessage", {"channel": "C1", "text": "x" * 4_001}),
+    Case("chat.update", {"channel": "C1", "ts": "OURS", "text": "x" * 4_000}),
+    Case("chat.update", {"channel": "C1", "ts": "OURS", "text": "x" * 4_001}, "msg_too_long"),
+    Case("chat.update", {"channel": "C1", "ts": "OURS", "text": "x"}, "is_inactive", prepare=archive),
     Case("chat.update", {"channel": "C1", "ts": "1.000001", "text": "x"}, "message_not_found"),
     Case("chat.update", {"channel": "C1", "ts": "THEIRS", "text": "x"}, "cant_update_message"),
     Case("chat.delete", {"channel": "C1", "ts": "1.000001"}, "message_not_found"),
@@ -93,6 +101,7 @@ CASES = [
     Case("reactions.add", {"channel": "C1", "timestamp": "THEIRS", "name": "eyes"}),
     Case("reactions.add", {"channel": "C1", "timestamp": "THEIRS", "name": "no_such_emoji"}, "invalid_name"),
     Case("reactions.add", {"channel": "C1", "timestamp": "1.000001", "name": "eyes"}, "message_not_found"),
+    Case("reactions.add", {"channel": "C1", "timestamp": "THEIRS", "name": "eyes"}, "is_archived", prepare=archive),
     Case("reactions.add", {"channel": "C1", "timestamp": "THEIRS", "name": "eyes"}, "already_reacted",
          prepare=lambda slack: call(slack, "reactions.add", channel="C1", timestamp=theirs(slack), name="eyes")),
     Case("conversations.history", {"channel": "C1"}, has={"has_more": False}),
@@ -105,7 +114,7 @@ CASES = [
     Case("conversations.info", {"channel": "C99"}, "channel_not_found"),
     Case("users.info", {"user": "U99"}, "user_not_found"),
     Case("assistant.threads.setStatus", {"channel_id": "C1", "thread_ts": "1.0", "status": "x"}, "invalid_thread_ts"),
-    Case("files.getUploadURLExternal", {"filename": "a.txt", "length": 0}, "invalid_arguments"),
+    Case("files.getUploadURLExternal", {"filename": "a.txt", "length": 0}, "missing_argument"),
     Case("files.completeUploadExternal", {"files": [{"id": "F9"}]}, "file_not_found"),
     Case("files.info", {"file": "F9"}, "file_not_found"),
 ]  # fmt: skip
@@ -114,6 +123,11 @@ CASES = [
 def theirs(slack: SlackDouble) -> str:
     """The `ts` of a person's message."""
     return next(message["ts"] for message in slack.shown("C1") if message["user"] == "U1")
+
+
+def ours(slack: SlackDouble) -> str:
+    """The `ts` of the bot's message."""
+    return str(call(slack, "chat.postMessage", channel="C1", text="ours")["ts"])
 
 
 def call(slack: SlackDouble, method: str, token: str = BOT_TOKEN, **arguments: Any) -> Json:
@@ -135,8 +149,9 @@ def slack() -> SlackDouble:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.method} {case.error or 'ok'}")
 def test_a_call_gets_the_documented_answer(slack: SlackDouble, case: Case) -> None:
+    stamps = {"THEIRS": theirs(slack), "OURS": ours(slack)}
     case.prepare(slack)
-    arguments = {name: theirs(slack) if value == "THEIRS" else value for name, value in case.arguments.items()}
+    arguments = {name: stamps.get(str(value), value) for name, value in case.arguments.items()}
     answer = call(slack, case.method, case.token, **arguments)
     expected = {"ok": not case.error, **({"error": case.error} if case.error else {}), **case.has}
     assert {name: answer.get(name) for name in expected} == expected, case.source

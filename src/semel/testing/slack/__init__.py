@@ -22,8 +22,9 @@ Modelled, as https://docs.slack.dev documents it (tests/slack/test_slack_double.
   conversations.replies, conversations.open, conversations.info, users.conversations, users.info,
   assistant.threads.setStatus, files.getUploadURLExternal, files.completeUploadExternal, files.info, and the upload and
   download of files
-- limits: texts of 40,000 characters (cut), `markdown` blocks of 12,000, 50 blocks, 25 buttons, names of 75 characters,
-  about 13,200 characters in all blocks together, pages of 999 messages, metadata that needs its two fields
+- limits: texts of 40,000 characters (cut) and of 4,000 in an edit (refused), 12,000 in all `markdown` blocks of a
+  message, 50 blocks, 25 buttons, names of 75 characters, pages of 999 messages, metadata that needs its two fields;
+  about 13,200 characters in all blocks together, which is not documented (slackapi/bolt-js issue 2509)
 - rate limits, if `limits` is set: a message a second in a channel, and calls a minute by the tier of their method
 - threads, edits, deletions (with a tombstone if there are replies), reactions, files, membership, archived channels
 - Socket Mode: addresses that can be used once, `hello`, envelopes that come again until they are acknowledged, at most

@@ -36,9 +36,9 @@ TIERS = {
     "users.conversations": 50, "conversations.history": 50, "conversations.replies": 50, "conversations.info": 50,
     "conversations.open": 50, "chat.update": 50, "chat.delete": 50, "reactions.add": 50, "users.info": 100,
     "files.info": 100, "files.getUploadURLExternal": 100, "files.completeUploadExternal": 100,
-    "apps.connections.open": 1, "auth.test": 200,
+    "apps.connections.open": 1, "auth.test": 200, "assistant.threads.setStatus": 600,
 }  # fmt: skip
-"""Calls a minute that Slack allows at least (https://docs.slack.dev/apis/web-api/rate-limits)."""
+"""Calls a minute that Slack allows at least: https://docs.slack.dev/apis/web-api/rate-limits and the methods' pages."""
 
 
 class SlackDouble:

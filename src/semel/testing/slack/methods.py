@@ -14,7 +14,7 @@ from semel.text.json_types import Json
 if TYPE_CHECKING:
     from semel.testing.slack.double import SlackDouble
 
-MAX_TEXT, MAX_MARKDOWN, MAX_BLOCKS, MAX_ALL_BLOCKS = 40_000, 12_000, 50, 13_200
+MAX_TEXT, MAX_EDITED_TEXT, MAX_MARKDOWN, MAX_BLOCKS, MAX_ALL_BLOCKS = 40_000, 4_000, 12_000, 50, 13_200
 MAX_ELEMENTS, MAX_LABEL, MAX_VALUE, MAX_ID = 25, 75, 2_000, 255
 _HISTORY = {
     "public_channel": "channels:history", "private_channel": "groups:history", "mpim": "mpim:history",
@@ -65,8 +65,10 @@ def _names(slack: SlackDouble, file: StoredSlackFile, message: Json) -> bool:
 
 def chat_update(slack: SlackDouble, params: Json) -> Json:
     place, message = _own_message(slack, params, "cant_update_message")
+    if place.is_archived:
+        raise SlackError("is_inactive")
     previous = dict(message)
-    message |= {"blocks": [], **_content(params)}
+    message |= {"blocks": [], **_content(params, MAX_EDITED_TEXT)}
     message["edited"] = {"user": slack.bot_user, "ts": slack.new_ts()}
     slack.tell_change(place.id, message, previous)
     return {"channel": place.id, "ts": message["ts"], "text": message.get("text", "")}
@@ -82,7 +84,7 @@ def reactions_add(slack: SlackDouble, params: Json) -> Json:
     name = str(params.get("name") or "")
     if not _EMOJI.fullmatch(name) or name == "no_such_emoji":
         raise SlackError("invalid_name")
-    place = _readable(slack, params)
+    place = _writable(slack, params)
     message = place.messages.get(str(params.get("timestamp")))
     if message is None:
         raise SlackError("message_not_found")
@@ -107,11 +109,13 @@ def _own_message(slack: SlackDouble, params: Json, error: str) -> tuple[SlackCon
     return place, message
 
 
-def _content(params: Json) -> Json:
-    """Return the text and the blocks of a message. Raises SlackError."""
+def _content(params: Json, max_text: int | None = None) -> Json:
+    """Return the text and the blocks of a message. Raises SlackError, also if the text is longer than `max_text`."""
     text, blocks = str(params.get("text") or ""), _json(params, "blocks") or []
     if not text and not blocks:
         raise SlackError("no_text")
+    if max_text is not None and len(text) > max_text:
+        raise SlackError("msg_too_long")
     _check_blocks(blocks)
     return {"text": text[:MAX_TEXT], **({"blocks": blocks} if blocks else {})}
 
@@ -122,12 +126,13 @@ def _check_blocks(blocks: Any) -> None:
     if len(blocks) > MAX_BLOCKS or any(len(block.get("block_id", "")) > MAX_ID for block in blocks):
         raise SlackError("invalid_blocks")
     for block in blocks:
-        if block["type"] == "markdown" and not 0 < len(block.get("text", "")) <= MAX_MARKDOWN:
-            raise SlackError("invalid_blocks")
         if block["type"] == "actions":
             _check_elements(block.get("elements") or [])
     if sum(len(json.dumps(block, ensure_ascii=False)) for block in blocks) > MAX_ALL_BLOCKS:
         raise SlackError("msg_blocks_too_long")
+    lengths = [len(block.get("text", "")) for block in blocks if block["type"] == "markdown"]
+    if 0 in lengths or sum(lengths) > MAX_MARKDOWN:
+        raise SlackError("invalid_blocks")
 
 
 def _check_elements(elements: list[Json]) -> None:
@@ -135,7 +140,9 @@ def _check_elements(elements: list[Json]) -> None:
         raise SlackError("invalid_blocks")
     for each in elements:
         label = each["text"]["text"]
-        if not 0 < len(label) <= MAX_LABEL or not 0 < len(each["value"]) <= MAX_VALUE:
+        if not 0 < len(label) <= MAX_LABEL or len(each.get("value", "")) > MAX_VALUE:
+            raise SlackError("invalid_blocks")
+        if len(each["action_id"]) > MAX_ID:
             raise SlackError("invalid_blocks")
         if each.get("style", "primary") not in ("primary", "danger"):
             raise SlackError("invalid_blocks")
@@ -246,7 +253,7 @@ def _writable(slack: SlackDouble, params: Json) -> SlackConversation:
 def files_get_upload_url(slack: SlackDouble, params: Json) -> Json:
     name, length = str(params.get("filename") or ""), int(params.get("length") or 0)
     if not name or length <= 0:
-        raise SlackError("invalid_arguments")
+        raise SlackError("missing_argument")
     id = f"F{next(slack.numbers):06}"
     slack.files[id] = StoredSlackFile(id, name, "application/octet-stream", length, slack.bot_user)
     return {"upload_url": f"{slack.url.removesuffix('/api')}/upload/v1/{id}", "file_id": id}
