@@ -134,6 +134,30 @@ async def test_edits_deletions_and_reactions_can_be_repeated(there: SlackHouse) 
         await there.channel.send(there.op("not an emoji", kind="react", target=receipt.id))
 
 
+@pytest.mark.parametrize("char", ["x", "&", "я", "字", "😀"])
+async def test_a_long_text_fits_into_an_edit_whose_text_beside_its_blocks_holds_4000(
+    there: SlackHouse, char: str
+) -> None:
+    """https://docs.slack.dev/reference/methods/chat.update, "Errors": msg_too_long"""
+    receipt = await there.channel.send(there.op("first"))
+    text = char * 7_000
+    await there.channel.send(there.op(text, kind="edit", target=receipt.id))
+    assert there.double.texts(there.direct) == [text]
+    (asked,) = there.asked("chat.update")
+    assert 999 <= len(asked["text"]) <= len(asked["text"].encode()) <= 4_000
+
+
+async def test_an_edit_that_is_too_long_without_its_blocks_is_rejected_and_says_why(there: SlackHouse) -> None:
+    receipt = await there.channel.send(there.op("first"))
+    edit = there.op("x" * 4_001, kind="edit", target=receipt.id)
+    there.double.fail("chat.update", "error", code="invalid_blocks")
+    with pytest.raises(NotSent):
+        await there.channel.send(edit)
+    with pytest.raises(Rejected, match="an edit holds 4,000 characters"):
+        await there.channel.send(edit)
+    assert there.double.texts(there.direct) == ["first"]
+
+
 async def test_a_file_is_uploaded_unseen_and_shown_by_one_message(there: SlackHouse) -> None:
     op = there.op("The *list*", kind="file", file=there.file(b"milk", "list.txt"), name="list.txt", mime="text/plain")
     there.double.fail("chat.postMessage", "429", retry_after=7)

@@ -50,6 +50,8 @@ _HINTS = {
     "is_archived": "the channel is archived",
     "cant_update_message": "only its own messages can be changed",
     "cant_delete_message": "only its own messages can be deleted",
+    "is_inactive": "the channel is archived",
+    "msg_too_long": "an edit holds 4,000 characters if Slack does not take its formatting",
     "edit_window_closed": "the workspace allows no edits of messages that old",
     "invalid_name": "the workspace has no such emoji",
     "too_many_reactions": "the message has as many reactions as Slack allows",

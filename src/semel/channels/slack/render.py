@@ -34,6 +34,8 @@ MAX_TEXT_CHARS = 40_000
 """Characters of a text, beyond which Slack cuts it."""
 MAX_NOTIFICATION_CHARS = 3_000
 """Characters of the text beside blocks: readers see it in notifications only."""
+MAX_EDIT_TEXT_BYTES = 4_000
+"""Bytes of the text of an edit, also beside blocks. Slack documents 4,000 characters, and was seen to count bytes."""
 BULLET = "• "
 RULE = "———"
 _CALLS = re.compile(r"<(?=!(?:channel|here|everyone|subteam\^))", re.I)

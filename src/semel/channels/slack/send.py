@@ -19,6 +19,7 @@ from semel.channels.slack.address import SlackPlace, message_id, parse_address, 
 from semel.channels.slack.parse import METADATA_TYPE, part_key
 from semel.channels.slack.receipts import PlainNeeded, check_reply, receipt_of
 from semel.channels.slack.render import (
+    MAX_EDIT_TEXT_BYTES,
     MAX_NOTIFICATION_CHARS,
     MAX_TEXT_CHARS,
     escape,
@@ -131,7 +132,10 @@ class SlackSender:
             raise Rejected("there is nothing to see in this message: Slack takes no empty one")
         if op.key not in self._plain_keys:
             blocks: list[Json] = [{"type": "markdown", "text": markdown}, *_make_actions(op)]
-            return {"text": shorten(text, MAX_NOTIFICATION_CHARS), "blocks": blocks}
+            notification = shorten(text, MAX_NOTIFICATION_CHARS)
+            if op.kind == "edit":
+                notification = _cut_to_bytes(notification, MAX_EDIT_TEXT_BYTES)
+            return {"text": notification, "blocks": blocks}
         text = text if len(text) <= MAX_TEXT_CHARS else escape(markdown)
         return {"text": text, "blocks": []} if op.kind == "edit" else {"text": text}
 
@@ -263,3 +267,9 @@ def _parse_target(op: Op) -> tuple[str, str]:
         return parse_message_id(op.target or "")
     except ValueError as error:
         raise Rejected(str(error)) from None
+
+
+def _cut_to_bytes(text: str, max_bytes: int) -> str:
+    """Return the text; if it has more than `max_bytes` bytes, its beginning and "…", together at most so many."""
+    content = text.encode()
+    return text if len(content) <= max_bytes else content[: max_bytes - len("…".encode())].decode(errors="ignore") + "…"
