@@ -26,6 +26,7 @@ BUTTONS = f"{DOCS}/messages/interactive-reply-buttons-messages"
 LISTS = f"{DOCS}/messages/interactive-list-messages"
 TEMPLATES = f"{DOCS}/templates/overview"
 THROUGHPUT = f"{DOCS}/throughput"
+REACTIONS = f"{DOCS}/messages/reaction-messages"
 STATUS = f"{DOCS}/webhooks/reference/messages/status"
 OLD = "wamid.b2xk"
 
@@ -78,6 +79,20 @@ def window_reported(double: WhatsAppDouble) -> None:
     no_one_wrote(double)
 
 
+def a_reaction_came(double: WhatsAppDouble) -> None:
+    double.tell(ANN, reaction(OLD), id="wamid.cmVhY3Rpb24=")
+    double.take_requests()
+
+
+def thirty_days_passed(double: WhatsAppDouble) -> None:
+    double.now.now += 30 * 24 * 3600.0 + 1  # type: ignore[attr-defined]
+    double.people[ANN].heard_at = double.now()
+
+
+def reaction(message: str) -> Json:
+    return {"type": "reaction", "reaction": {"message_id": message, "emoji": "👍"}}
+
+
 GROUP_TO = {"recipient_type": "group", "to": GROUP}
 CASES = {
     "a text": Case(text(), page=f"{DOCS}/messages/text-messages"),
@@ -108,10 +123,12 @@ CASES = {
     "eleven rows": Case(rows(*map(str, range(11))), 131009, LISTS, "row count"),
     "a row of 25": Case(rows("x" * 25), 131009, LISTS, "Max length: 24"),
     "a description of 73": Case(rows("x", description="x" * 73), 131009, LISTS, "Max length: 72"),
-    "a reaction": Case({"type": "reaction", "reaction": {"message_id": OLD, "emoji": "👍"}},
-                       page=f"{DOCS}/messages/reaction-messages"),
-    "a reaction to nothing": Case({"type": "reaction", "reaction": {"message_id": "wamid.x", "emoji": "👍"}}, 131009,
-                                  f"{DOCS}/messages/reaction-messages", later=True),
+    "a reaction": Case(reaction(OLD), page=REACTIONS),
+    "a reaction to nothing": Case(reaction("wamid.x"), 131009, REACTIONS, later=True),
+    "a reaction to a reaction": Case(reaction("wamid.cmVhY3Rpb24="), 131009, REACTIONS, later=True,
+                                     prepare=a_reaction_came),
+    "a reaction after 30 days": Case(reaction(OLD), 131009, REACTIONS, later=True, prepare=thirty_days_passed),
+    "a reaction in a group": Case(reaction(OLD), 131051, f"{DOCS}/groups", to=GROUP_TO),
     "an unknown file": Case({"type": "image", "image": {"id": "1"}}, 131009, MEDIA),
     "after 24 hours": Case(text(), 131047, prepare=no_one_wrote),
     "after 24 hours, told later": Case(text(), 131047, later=True, prepare=window_reported),

@@ -25,7 +25,8 @@ Modelled, as Meta documents it (tests/whatsapp/test_whatsapp_double.py names the
 - POST NUMBER/media, GET of a media id, the download for five minutes, GET NUMBER, GET debug_token, `appsecret_proof`
 - limits: 4,096 characters of text, 1,024 of a caption and of a text with buttons, 3 buttons of 20 characters, 10 rows
   of 24, types and sizes of media, 512 characters of `biz_opaque_callback_data`, the variables of templates
-- errors by code with their HTTP status; later ones as a `failed` status (no WhatsApp there, an unknown message)
+- errors by code with their HTTP status; later ones as a `failed` status (no WhatsApp there; a reaction to what is no
+  message, is a reaction itself or is older than 30 days)
 - the 24 hours after a person wrote last: refused in the answer or, as `window_answer` says, by a `failed` status
 - rate limits, if `limits` is set: one message to a person in six seconds after 45, and 80 messages a second
 - webhooks: signed, several messages and statuses in one request, repeated until they are answered with 200, in any

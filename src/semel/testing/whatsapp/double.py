@@ -31,6 +31,7 @@ from semel.testing.whatsapp.model import (
 from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
 
 WINDOW_S = 24 * 3600.0
+REACTABLE_S = 30 * 24 * 3600.0
 URL_LIFE_S = 300.0
 PAIR_BURST, PAIR_INTERVAL_S = 45, 6.0
 MAX_MESSAGES_PER_S = 80
@@ -340,9 +341,19 @@ class WhatsAppDouble:
     def _find_late_failure(self, address: str, message: Json) -> GraphError | None:
         if not address.startswith("group-") and address not in self.people:
             return GraphError(131026, "Message undeliverable")
-        if message["type"] == "reaction" and message["reaction"]["message_id"] not in {**self.heard, **self.sent}:
+        if message["type"] == "reaction" and not self._takes_reactions(message["reaction"]["message_id"]):
             return GraphError(131009, "Parameter value is not valid")
         return None
+
+    def _takes_reactions(self, id: str) -> bool:
+        """Return whether there is such a message, at most 30 days old, that is no reaction itself."""
+        if id in self.sent:
+            sent = self.sent[id]
+            return bool(sent["message"]["type"] != "reaction" and sent["at"] >= self.now() - REACTABLE_S)
+        heard = self.heard.get(id)
+        if heard is None or heard["type"] == "reaction":
+            return False
+        return int(heard["timestamp"]) >= self.now() - REACTABLE_S
 
     def _report(self, id: str, status: str, error: GraphError | None = None) -> None:
         if not self.statuses:
