@@ -212,6 +212,21 @@ async def test_a_call_gets_the_documented_answer(
         assert there.double.texts(ANNA) == ["said"]
 
 
+@pytest.mark.parametrize("type", ["private", "channel"])
+async def test_a_message_can_be_deleted_for_48_hours(there: TelegramHouse, bot: Bot, type: str) -> None:
+    """https://core.telegram.org/bots/api#deletemessage"""
+    there.double.write(ANNA, "/start")
+    chat = ANNA
+    if type == "channel":
+        chat = there.double.group(-1001000000900, "News", type="channel", status="administrator")["id"]
+    old, new = [(await bot("sendMessage", chat_id=chat, text=text))["message_id"] for text in ("old", "new")]
+    there.double.advance(48 * 3600 - 60)
+    assert await bot("deleteMessage", chat_id=chat, message_id=new) is True
+    there.double.advance(120)
+    assert "can't be deleted" in (await bot.error("deleteMessage", chat_id=chat, message_id=old))[1]
+    assert there.double.texts(chat) == ["old"]
+
+
 async def test_too_many_messages_get_429_with_a_time(there: TelegramHouse, bot: Bot) -> None:
     """https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this"""
     double, now = there.double, [1e9]

@@ -146,7 +146,7 @@ def edit_text(field: str) -> Method:
 def delete_message(double: TelegramDouble, params: Json) -> bool:
     chat = find_chat(double, params)
     message = find_message(chat, params, "message to delete not found")
-    if double.now() - message.body["date"] > DELETABLE_S and chat.type != "channel":
+    if double.now() - message.body["date"] > DELETABLE_S:
         raise bad_request("message can't be deleted for everyone")
     if not message.from_bot and chat.type != "private" and chat.status != "administrator":
         raise bad_request("message can't be deleted")
