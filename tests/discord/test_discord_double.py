@@ -38,6 +38,18 @@ def row(*buttons: Any) -> Any:
     return {"type": 1, "components": list(buttons)}
 
 
+def button(id: str = "c", **changes: Any) -> Any:
+    """A button that Discord takes, but for `changes`."""
+    return {"type": 2, "style": 1, "label": "x", "custom_id": id} | changes
+
+
+def with_buttons(*rows: Any) -> Any:
+    return {"content": "a", "components": list(rows)}
+
+
+BUTTON = "components/reference#button-button-structure"
+
+
 CASES = [
     Documented(f"{MESSAGE}#create-message", POST, {"content": "x" * 2000}, 200),
     Documented(f"{MESSAGE}#create-message", POST, {"content": "x" * 2001}, 400, 50035),
@@ -55,24 +67,21 @@ CASES = [
         f"{MESSAGE}#message-reference-object", POST,
         {"content": "a", "message_reference": {"message_id": "5", "fail_if_not_exists": False}}, 200,
     ),
+    Documented(BUTTON, POST, with_buttons(row(button("c" * 100, label="x" * 80))), 200),
+    Documented(BUTTON, POST, with_buttons(row(button("c" * 101))), 400, 50035),
+    Documented(BUTTON, POST, with_buttons(row(button(label="x" * 81))), 400, 50035),
+    Documented(BUTTON, POST, with_buttons(row(button(style=None))), 400, 50035),
+    Documented("components/reference#action-row", POST, with_buttons(row(*map(button, "abcde"))), 200),
+    Documented("components/reference#action-row", POST, with_buttons(row(*map(button, "abcdef"))), 400, 50035),
     Documented(
-        "components/reference#button", POST,
-        {"content": "a", "components": [row({"type": 2, "label": "x", "custom_id": "c" * 101})]},
-        400, 50035,
-    ),
-    Documented(
-        "components/reference#action-row", POST,
-        {"content": "a", "components": [row(*({"type": 2, "label": "x", "custom_id": str(n)} for n in range(6)))]},
-        400, 50035,
-    ),
-    Documented(
-        "components/reference#anatomy-of-a-component", POST,
-        {"content": "a", "components": [row(*[{"type": 2, "label": "x", "custom_id": "c"}] * 2)]},
-        400, 50035,
+        "components/reference#anatomy-of-a-component-custom-id", POST, with_buttons(row(button(), button())), 400, 50035
     ),
     Documented(f"{MESSAGE}#get-channel-messages", "GET /channels/{room}/messages?limit=101", None, 400, 50035),
     Documented(f"{MESSAGE}#get-channel-message", "GET /channels/{room}/messages/{theirs}", None, 200),
     Documented(f"{MESSAGE}#edit-message", "PATCH /channels/{room}/messages/{ours}", {"content": "new"}, 200),
+    Documented(
+        f"{MESSAGE}#edit-message", "PATCH /channels/{room}/messages/{ours}", {"content": "x" * 2001}, 400, 50035
+    ),
     Documented(f"{CODES}#json", "PATCH /channels/{room}/messages/{theirs}", {"content": "new"}, 403, 50005),
     Documented(f"{MESSAGE}#delete-message", "DELETE /channels/{room}/messages/{ours}", None, 204),
     Documented(f"{CODES}#json", "DELETE /channels/{room}/messages/5", None, 404, 10008),

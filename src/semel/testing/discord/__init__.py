@@ -26,8 +26,9 @@ reactions, interactions):
 - rate limits of a channel (`rate`) and their headers, 429 of all scopes
 - faults, before or after a request took effect: `semel.testing.discord.model.ApiFault`
 
-Not modelled: permissions beyond a hidden channel or history, archived threads, polls, stickers and embeds that the bot
-sends, voice, shards, webhooks, compression, more than one bot.
+Not modelled: the limits of 50 requests a second in all, of 10,000 refused ones in ten minutes and of 120 payloads a
+minute to the gateway; permissions beyond a hidden channel or history, archived threads, polls, stickers and embeds that
+the bot sends, components but buttons, voice, shards, webhooks, compression, more than one bot.
 """
 
 from semel.testing.discord.double import BOT, TOKEN, DiscordDouble

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_CONTENT_CHARS, MAX_NONCE_CHARS, MAX_FILE_BYTES, MAX_REQUEST_BYTES = 2000, 25, 10 * 1024 * 1024, 25 * 1024 * 1024
 MAX_ROWS, MAX_IN_ROW, MAX_LABEL_CHARS, MAX_CUSTOM_ID_CHARS, MAX_REACTIONS = 5, 5, 80, 100, 20
+BUTTON_STYLES = frozenset({1, 2, 3, 4})
+"""The styles of buttons with a `custom_id`; links and shops have others."""
 INTERACTION_TIMEOUT_S, INTERACTION_LIFE_S = 3.0, 900.0
 THINKS = "the bot is thinking"
 """What stands in the place of an answer that was put off."""
@@ -125,7 +127,7 @@ def _post(double: DiscordDouble, call: Call) -> Any:
     replied = place.messages.get(reply_to)
     if reply_to and (replied is None or replied.is_deleted):
         if object_at(call.body, "message_reference").get("fail_if_not_exists", True):
-            raise invalid_form("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+            raise invalid_form("message_reference", "MESSAGE_REFERENCE_UNKNOWN_MESSAGE", "Unknown message")
         reply_to = ""
     body = double.make_message(place.id, double.me, content.strip(), reply_to)
     body["flags"] = int(call.body.get("flags") or 0)
@@ -155,6 +157,8 @@ def _check_components(body: Json) -> None:
         raise invalid_form("components", "COMPONENT_CUSTOM_ID_DUPLICATED", "Component custom id cannot be duplicated")
     if any(not 1 <= len(id) <= MAX_CUSTOM_ID_CHARS for id in ids):
         raise invalid_form("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+    if any(button.get("style") not in BUTTON_STYLES for button in buttons):
+        raise invalid_form("components", "BASE_TYPE_CHOICES", "Value must be one of (1, 2, 3, 4).")
     if any(not 1 <= len(button["label"]) <= MAX_LABEL_CHARS for button in buttons):
         raise invalid_form("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 80 in length.")
 
