@@ -33,22 +33,31 @@ def call(double: SignalDouble, method: str, **params: Any) -> Any:
     return ask(double, {"jsonrpc": "2.0", "method": method, "params": params, "id": "7"})
 
 
+EMPTY = "Sending empty message is not allowed, either a message, attachment or sticker must be given."
 TO_ANN = {"recipient": "+491520000001"}
 ERRORS = [
     (MANUAL, b'{"jsonrpc":"2.0","id":"1"}', -32600, "method field must be set"),
     (READER, b'{"jsonrpc":"1.0","method":"version","id":"1"}', -32600, "only jsonrpc version 2.0 is supported"),
     (READER, b"no json", -32700, None),
-    (READER, b'"text"', -32600, None),
+    (READER, b" ", -32700, "Empty input line"),
+    (READER, b'"text"', -32600, "unexpected type: STRING"),
+    (READER, b'{"jsonrpc":"2.0"}', -32600, "method field must be set"),
     (HANDLER, {"method": "fly", "params": {}}, -32601, "Method not implemented"),
     (UTIL, {"method": "send", "params": {"message": "x"}}, -1, "No recipients given"),
     (UTIL, {"method": "send", "params": {"recipient": "ann", "message": "x"}}, -1, None),
-    (SEND, {"method": "send", "params": TO_ANN}, -1, None),
+    (SEND, {"method": "send", "params": TO_ANN}, -1, EMPTY),
     (SEND, {"method": "send", "params": {"groupId": "AAAA", "message": "x"}}, -1, None),
     (
         SEND,
         {"method": "send", "params": {**TO_ANN, "message": "x", "textStyle": "0:BOLD"}},
         -1,
-        None,
+        "Invalid textStyle syntax (0:BOLD) expected 'start:length:STYLE'",
+    ),
+    (
+        SEND,
+        {"method": "send", "params": {**TO_ANN, "message": "x", "textStyle": "0:1:GLOW"}},
+        -1,
+        "Invalid style: GLOW",
     ),
     (SEND, {"method": "send", "params": {**TO_ANN, "attachment": "/nowhere"}}, -32603, None),
     (RESULTS, {"method": "send", "params": {"recipient": "+49000000", "message": "x"}}, -1, "Failed to send message"),
@@ -126,6 +135,7 @@ def test_the_note_to_self_is_the_account(double: SignalDouble) -> None:
 def test_a_request_without_an_id_gets_no_answer(double: SignalDouble) -> None:
     """JsonRpcReader.java."""
     assert ask(double, {"jsonrpc": "2.0", "method": "version"}) is None
+    assert ask(double, {"jsonrpc": "2.0", "method": "send", "params": {"message": "x"}}) is None
     assert call(double, "version")["result"] == {"version": double.version}
 
 

@@ -10,8 +10,8 @@
 `program.py` is what the channel runs in the place of signal-cli: it passes lines on between its input and output and
 the double, which lives in the test's process and outlasts the program, as Signal's servers and signal-cli's store do.
 
-Modelled, as signal-cli's manual pages and source have it (tests/signal/test_signal_double.py names the place of each
-case):
+Modelled, as signal-cli's manual pages and source have it (tests/signal_channel/test_signal_double.py names the place of
+each case):
 
 - `signal-cli -a ACCOUNT [--config DIR] --output=json jsonRpc`: its errors at the start, and that a second one waits
 - JSON-RPC: errors for what is no request, answers in any order, notifications `receive` in between
@@ -23,7 +23,9 @@ case):
 - what makes it hard: a message is forgotten once it was handed over; a time stamp that nobody can choose; the program
   may die or hang before or after it has sent (`SignalDouble.fail`)
 
-Not modelled: encryption, profiles, stories, calls, polls, expiring messages, contacts, registration, linking.
+Not modelled: Signal's own limits of texts, files and rates, which it does not publish (plan a failure instead); batches
+of requests, several accounts, encryption, profiles, stories, calls, polls, stickers, expiring messages, contacts,
+registration, linking.
 """
 
 from semel.testing.signal.double import ACCOUNT, ACCOUNT_ID, SignalDouble

@@ -18,7 +18,8 @@ from semel.text.json_types import Json
 ACCOUNT = "+4915100000000"
 ACCOUNT_ID = "00000000-5e3e-4000-8000-000000000000"
 VERSION = "0.13.18"
-STYLE = re.compile(r"(\d+):(\d+):(BOLD|ITALIC|SPOILER|STRIKETHROUGH|MONOSPACE)")
+STYLE = re.compile(r"\d+:\d+:(.+)")
+STYLES = frozenset({"BOLD", "ITALIC", "SPOILER", "STRIKETHROUGH", "MONOSPACE"})
 EMPTY = "Sending empty message is not allowed, either a message, attachment or sticker must be given."
 FailureKind = Literal["RATE_LIMIT_FAILURE", "UNREGISTERED_FAILURE", "IDENTITY_FAILURE", "NETWORK_FAILURE"]
 FaultKind = Literal["die", "hang", "slow", "error", "failure"]
@@ -235,27 +236,24 @@ class SignalDouble:
         return None
 
     def answer(self, line: bytes, fault: SignalFault | None = None) -> Json | None:
-        """Do what a request asks. Returns the answer; None for a request without an id."""
+        """Do what a request asks. Returns the answer; None for a request without an id, also if it fails."""
         id: Any = None
         try:
-            try:
-                request = json.loads(line)
-            except ValueError as error:
-                raise RpcError(-32700, str(error)) from None
-            if not isinstance(request, dict):
-                raise RpcError(-32600, "unexpected type")
+            request = _parse_line(line)
             id = request.get("id")
-            result = self._run(request, fault)
+            _check_request(request)
+            try:
+                result = self._run(request, fault)
+            except RpcError:
+                if id is None:
+                    return None
+                raise
         except RpcError as error:
             answer = {"code": error.code, "message": str(error), "data": error.data}
             return {"jsonrpc": "2.0", "error": answer, "id": id}
         return {"jsonrpc": "2.0", "result": result, "id": id} if id is not None else None
 
     def _run(self, request: Json, fault: SignalFault | None) -> Json:
-        if request.get("jsonrpc") != "2.0":
-            raise RpcError(-32600, "only jsonrpc version 2.0 is supported")
-        if request.get("method") is None:
-            raise RpcError(-32600, "method field must be set")
         self.requests.append(request)
         if fault is not None and fault.how == "error":
             raise RpcError(*fault.error)
@@ -281,8 +279,10 @@ class SignalDouble:
         if not text and not attachments:
             raise RpcError(-1, EMPTY)
         for style in _as_list(params.get("textStyle")):
-            if not STYLE.fullmatch(style):
+            if (match := STYLE.fullmatch(style)) is None:
                 raise RpcError(-1, f"Invalid textStyle syntax ({style}) expected 'start:length:STYLE'")
+            if match[1] not in STYLES:
+                raise RpcError(-1, f"Invalid style: {match[1]}")
         files = {Path(name).name: _read_attachment(name) for name in attachments}
         time, results = self.new_time(), self._list_results(places, fault)
         if any(result["type"] == "SUCCESS" for result in results):
@@ -346,6 +346,28 @@ class SignalDouble:
                     result["retryAfterSeconds"] = fault.retry_after
                 results.append(result)
         return results
+
+
+def _parse_line(line: bytes) -> Json:
+    """Return the request in a line. Raises RpcError."""
+    if not line.strip():
+        raise RpcError(-32700, "Empty input line")
+    try:
+        request = json.loads(line)
+    except ValueError as error:
+        raise RpcError(-32700, str(error)) from None
+    if not isinstance(request, dict):
+        kind = {str: "STRING", bool: "BOOLEAN", type(None): "NULL", list: "ARRAY"}.get(type(request), "NUMBER")
+        raise RpcError(-32600, f"unexpected type: {kind}")
+    return request
+
+
+def _check_request(request: Json) -> None:
+    """Raise RpcError unless it is a request of JSON-RPC 2.0."""
+    if request.get("jsonrpc") != "2.0":
+        raise RpcError(-32600, "only jsonrpc version 2.0 is supported")
+    if request.get("method") is None:
+        raise RpcError(-32600, "method field must be set")
 
 
 def _check_results(time: int, results: list[Json]) -> Json:
