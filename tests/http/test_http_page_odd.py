@@ -84,6 +84,8 @@ def test_what_the_gateway_calls_by_names_of_its_own_is_shown_in_plain_words(page
     shows(page, "#rows .request button", "Tea")
     live.do(lambda: script.set_item(card, live=False, state="answered", answer="Tea", by="owner"))
     shows(page, "#rows .question li", "Tea")
+    live.do(lambda: script.entry("user", "Tea", kind="answer", sender="the owner"))
+    shows(page, "#rows .user .who", "You")
     ran = live.do(lambda: script.item("permission", title="ls", state="open", options=OPTIONS))
     live.do(lambda: script.set_item(ran, state="answered", answer="y", by="the owner"))
     live.do(lambda: script.entry("notice", "Stopped by the owner.", kind="turn.cancelled"))

@@ -8,7 +8,7 @@ import { type RowContext, isOwn } from "./context.ts";
 import { Fates } from "./fate.tsx";
 import { Coded, Files, LongText, Mark, Quoted, Time, deed } from "./parts.tsx";
 import { Rich } from "./rich.tsx";
-import { isCalm, questionText, wordsOf } from "./wording.ts";
+import { isCalm, isOwner, questionText, wordsOf } from "./wording.ts";
 import { isOpened, setOpened } from "./opened.ts";
 import { t } from "../texts.ts";
 
@@ -77,7 +77,7 @@ function speaker(entry: Entry, context: RowContext): string {
   const { role, sender, kind } = entry;
   if (isSummary(entry)) return t("Summary");
   if (role === "event") return reporter(entry);
-  if (sender) return sender;
+  if (sender) return kind === "answer" && isOwner(sender) ? t("You") : sender;
   if (role === "agent") return context.agent();
   return kind === "command" && role === "notice" ? "Semel" : WHO[role] ?? role;
 }
