@@ -296,6 +296,28 @@ def test_the_tab_key_reaches_every_control(window: Browser, full: LiveHouse) -> 
     assert left == []
 
 
+def test_the_focus_is_never_below_the_list_or_the_menu_that_a_key_opened(window: Browser, full: LiveHouse) -> None:
+    focused = "document.activeElement.id"
+    with window.looks(640, 512):
+        visit(window, full, "all")
+        window.run("document.querySelector('#menu').focus()")
+        window.press("enter")
+        window.until(lambda: window.run(focused) == "new", "the focus in the list")
+        window.press("escape")
+        assert window.run(focused) == "menu", "it is back"
+        window.press("enter")
+        window.run("document.querySelector('#keys-button').focus()")
+        window.press("tab")
+        assert not window.run("document.body.classList.contains('drawer')"), "behind its end, the list is closed"
+    window.run("document.querySelector('#manage-button').focus()")
+    window.press("enter")
+    window.until(lambda: window.texts("#manage a"), "the menu of the session")
+    window.run("document.querySelector('#do-delete').focus()")
+    window.press("tab")
+    assert window.run(focused) == "scroller"
+    assert not window.texts("#manage a"), "behind its end, the menu is closed"
+
+
 def test_the_sheet_of_keys_lists_each_key_that_the_page_binds(window: Browser, full: LiveHouse) -> None:
     listeners = {path.name for path in (ROOT / "web" / "src").rglob("*.ts*") if '"keydown"' in path.read_text()}
     assert listeners == {"keys.ts", "busy.ts", "row_menu.tsx"}, (

@@ -398,9 +398,10 @@ function leaveView(): void {
   if (open.key === null) void start();
 }
 
-/** Opens or closes the list on a narrow window. Returns whether that changed anything. */
+/** Opens or closes the list on a narrow window, from which the focus goes back. Returns whether that changed anything. */
 function drawer(yes: boolean): boolean {
   const changes = document.body.classList.contains("drawer") !== yes;
+  if (changes && !yes && byId("side").contains(document.activeElement)) byId("menu").focus();
   document.body.classList.toggle("drawer", yes);
   byId("menu").setAttribute("aria-expanded", String(yes));
   return changes;
@@ -467,12 +468,15 @@ byId("settings-button").addEventListener("click", () => withLater(({ openSetting
 byId("older").addEventListener("click", older);
 byId("scroller").addEventListener("scroll", olderOnTheWayUp, { passive: true });
 byId("side").addEventListener("wanted", () => drawer(true));
-byId("menu").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
+byId("menu").addEventListener("click", () => {
+  if (!drawer(false) && drawer(true)) byId("new").focus(); // the list lies over the button
+});
 byId("stop").addEventListener("click", () => {
   const { state, turn } = open.view.session.value;
   void attempt(() => ask("POST", at(open.key!, "/stop"), { turn: state === "running" ? turn : undefined, seen: open.view.rev ?? undefined }));
 });
 document.querySelector("main")!.addEventListener("click", (event) => (event.target as Element).closest("#menu") || drawer(false));
+document.querySelector("main")!.addEventListener("focusin", () => drawer(false));
 bindKeys(document, t("Everywhere"), [
   { key: "Alt+N", does: t("Start a new session"), press: () => !isCovered() && (void begin(), true) },
   { key: "Alt+A", does: t("To what waits for your answer"), press: () => !isCovered() && list.focusOpen() },

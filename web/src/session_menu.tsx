@@ -21,6 +21,9 @@ interface SessionMenuProps {
 export function openSessionMenu(props: SessionMenuProps): void {
   const menu = h("div", { id: "manage", popover: "auto" });
   byId("manage-button").after(menu);
+  menu.addEventListener("focusout", ({ relatedTarget: next }) => {
+    if (next instanceof Element && !menu.contains(next) && next.id !== "manage-button") menu.hidePopover();
+  });
   render(<SessionMenu {...props} leave={() => menu.hidePopover()} />, menu);
   menu.showPopover();
 }
