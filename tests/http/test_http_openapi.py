@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from gateway_house import GatewayHouse
 
+from semel.agents.known import find_agents_on_path
 from semel.faces.http import static
 from semel.faces.http.app import make_app
 from semel.faces.http.openapi import list_error_codes, make_document, plain_path
@@ -59,9 +60,11 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-async def values(world: GatewayHouse) -> dict[str, str]:
+async def values(world: GatewayHouse, tmp_path: Path) -> dict[str, str]:
     """A gateway in which every operation finds what it is about; the values for paths."""
     gateway = world.gateway
+    (tmp_path / "codex-acp").touch(0o700)
+    gateway.list_installed_agents = lambda: [dict(agent) for agent in find_agents_on_path(str(tmp_path))]
     (part,) = await world.hold("hi")
     agent = await world.begin("s", "hi")
     agent.update("tool_call", toolCallId="t1", title="ls", status="completed")

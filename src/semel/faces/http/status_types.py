@@ -224,6 +224,14 @@ class ObjectStorage(Struct):
     problem: str | None
 
 
+class InstalledAgent(Struct):
+    """A known agent on PATH. `line`: what its section of the configuration file needs."""
+
+    name: str
+    command: list[str]
+    line: str
+
+
 class Status(Struct):
     """The state of the gateway. `uptime`: in seconds. `workspaces`: the folder of each configured agent."""
 
@@ -237,7 +245,7 @@ class Status(Struct):
     checks: dict[str, AgentCheck]
     watchers: int
     parts: dict[str, int]
-    found: list[str]
+    found: list[InstalledAgent]
     problem: str | None
     attention: list[Attention]
     agent_notices: list[AgentNotice]
