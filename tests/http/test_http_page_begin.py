@@ -45,6 +45,16 @@ def test_a_new_session_works_in_the_folder_that_is_chosen(page: Browser, live: L
     page.until(lambda: [entry["text"] for entry in live.entries("main:web:folder")] == ["hello"], "the message")
 
 
+def test_the_demo_agents_first_page_names_the_agents_that_were_found(page: Browser, live: LiveHouse) -> None:
+    live.gateway.list_installed_agents = lambda: [{"name": "codex", "command": ["codex-acp"], "line": ""}]
+    page.go("about:blank")
+    page.go(f"{live.server.url}/#/new/demo%3Aweb%3Afirst")
+    shows(page, "#welcome .installed code", "semel agents add codex")
+    page.go(f"{live.server.url}/#/new/main%3Aweb%3Afirst")
+    shows(page, "#welcome h2", "main")
+    assert page.texts("#welcome .installed") == [], "who has an agent is not told of others"
+
+
 def test_an_empty_session_that_is_there_names_its_own_folder(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
     live.do(lambda: live.gateway.make_session("main:web:made", "main", str(tmp_path)))
     visit(page, live, "main%3Aweb%3Amade")

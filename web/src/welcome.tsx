@@ -11,14 +11,14 @@ const DEMO = "demo"; // the name of the agent that comes with Semel
 const FIRST_WORDS = [t("What can you do?"), t("What is in this folder?"), t("Which tools do you have?")];
 const DEMO_WORDS = ["help", "file", "ask"];
 
-/** The folder of each configured agent, once it is known. */
-const workspaces = signal<Record<string, string>>({});
+/** The folder of each configured agent, and the agents on the gateway's machine, once they are known. */
+const known = signal<{ workspaces?: Record<string, string>; found?: { name: string }[] }>({});
 let isAsked = false;
 
-async function loadWorkspaces(): Promise<void> {
+async function loadKnown(): Promise<void> {
   isAsked = true;
   try {
-    workspaces.value = (await ask<{ workspaces?: Record<string, string> }>("GET", "/v1/status")).workspaces ?? {};
+    known.value = await ask("GET", "/v1/status");
   } catch {
     isAsked = false; // without a connection; the next empty conversation asks again
   }
@@ -51,9 +51,9 @@ interface WelcomeProps {
 export function Welcome({ shown, hasChannels, send, made }: WelcomeProps) {
   if (!shown.value) return null;
   const { key, agent, isFresh } = shown.value;
-  if (!isAsked) void loadWorkspaces();
+  if (!isAsked) void loadKnown();
   if (!isFresh && !(key in folders.value)) void loadFolder(key);
-  const folder = folders.value[key] ?? workspaces.value[agent];
+  const folder = folders.value[key] ?? known.value.workspaces?.[agent];
   return (
     <>
       {agent ? <h2>{plainly(agent)}</h2> : null}
@@ -65,6 +65,9 @@ export function Welcome({ shown, hasChannels, send, made }: WelcomeProps) {
           <button key={words} type="button" title={t("Send this")} onClick={() => send(words)}>{words}</button>
         ))}
       </div>
+      {agent === DEMO && known.value.found?.length ? (
+        <p class="installed">{t("Found on this machine. To use one:")} {known.value.found.map(({ name }) => <code key={name}>semel agents add {plainly(name)}</code>)}</p>
+      ) : null}
       {hasChannels.value ? (
         <button type="button" class="quiet link" onClick={() => byId("people-button").click()}>{t("People and channels")}</button>
       ) : null}

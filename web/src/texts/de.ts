@@ -241,6 +241,7 @@ export const GERMAN = {
   "What is in this folder?": "Was ist in diesem Ordner?",
   "Which tools do you have?": "Welche Werkzeuge hast du?",
   "works in": "arbeitet in",
+  "Found on this machine. To use one:": "Auf diesem Rechner gefunden. So benutzen Sie einen davon:",
   "A new session begins with your first message.": "Eine neue Sitzung beginnt mit Ihrer ersten Nachricht.",
   "Nothing has been said here yet.": "Hier wurde noch nichts gesagt.",
   "Things to say": "Was man sagen kann",
