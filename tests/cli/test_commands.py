@@ -119,8 +119,9 @@ async def test_who_waits_for_a_turn_that_has_not_begun_is_told_so(monkeypatch: p
     for module in (busy_texts, wait_for_answer):
         monkeypatch.setattr(module, "SILENCE_S", 0.01)
     view, told = SessionView(), asyncio.Queue[str]()
+    contact = wait_for_answer.GatewayContact(told.put_nowait)
     view.session = {"state": "idle", "waiting": 1}  # an automatic message starts no turn
-    report = asyncio.create_task(wait_for_answer._report_silence(view, told.put_nowait))
+    report = asyncio.create_task(wait_for_answer._report_silence(view, contact, told.put_nowait))
     assert (await told.get()).endswith(" from the agent; the message waits for the next turn")
     view.session = {"state": "running"}
     while not (await told.get()).endswith(" from the agent; the turn still runs (see `semel status`)"):
@@ -146,7 +147,7 @@ async def test_a_wait_outlasts_a_restart_however_long_the_agent_was_silent_befor
     class RestartingGateway:
         connections = 0
 
-        async def stream(self, session: str, after: int | None) -> AsyncIterator[dict[str, Any]]:
+        async def stream(self, session: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
             self.connections += 1
             if self.connections == 2:
                 raise GatewayUnreachable("http://127.0.0.1:1")
@@ -160,6 +161,29 @@ async def test_a_wait_outlasts_a_restart_however_long_the_agent_was_silent_befor
 
     said = await wait_for_answer.wait_for_answer(cast(Any, RestartingGateway()), "main", 1, lambda news: None)
     assert said.text == "At last."
+
+
+async def test_a_wait_on_a_dead_line_tells_that_the_gateway_is_away_and_nothing_of_the_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (busy_texts, wait_for_answer):
+        monkeypatch.setattr(module, "SILENCE_S", 0.1)
+    monkeypatch.setattr(wait_for_answer, "AWAY_S", 0.01, raising=False)
+    message = {"seq": 1, "born": 1, "role": "user", "text": "hi", "event": 1}
+    snapshot = {"type": "snapshot", "rev": 1, "more": False, "before": 0, "items": [], "entries": [message]}
+    connections, told = iter(("running", "idle")), list[str]()
+
+    class FrozenGateway:
+        async def stream(self, session: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+            if (state := next(connections)) == "idle":
+                await asyncio.sleep(0.5)  # it takes the connection and does not answer
+            yield {**snapshot, "session": {"state": state}}
+
+        async def get(self, path: str) -> dict[str, Any]:
+            return {"turns": [1]}
+
+    await wait_for_answer.wait_for_answer(cast(Any, FrozenGateway()), "main", 1, told.append)
+    assert told == ["the gateway is away; trying again", "the gateway answers again"]
 
 
 def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:

@@ -21,6 +21,8 @@ from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
+AWAY_S = 0.5
+"""After how many seconds without a connection a person is told so. A gateway that is only restarted takes longer."""
 CHECK_INTERVAL_S = 1.0
 HISTORY_PAGE_SIZE = 1000
 FAILURE_KINDS = ("turn.failed", "turn.empty")
@@ -81,18 +83,23 @@ async def wait_for_answer(
 ) -> Answer:  # fmt: skip
     """Wait until the turn that took this event has ended. Returns what was said by the turns that took the event.
 
-    `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, and that
-    the agent has been silent for long. `stops_at_limit`: if the event waits because a limit is used up, which can take
-    until the next day, return at once; the answer's `failure` says so. `follows_turn`: if the event is an /approve or
-    /deny that answered a request, wait for the end of the turn that asked, and return what it then says. Raises
-    NoGateway after RECONNECT_TIMEOUT_S without a gateway, and ValueError if the session has no such event.
+    `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, that the
+    gateway does not answer, and that the agent has been silent for long. `stops_at_limit`: if the event waits because a
+    limit is used up, which can take until the next day, return at once; the answer's `failure` says so. `follows_turn`:
+    if the event is an /approve or /deny that answered a request, wait for the end of the turn that asked, and return
+    what it then says. Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway, or after STREAM_TIMEOUT_S if one
+    takes connections and does not answer, and ValueError if the session has no such event.
     """
     view = SessionView()
-    silence = asyncio.create_task(_report_silence(view, on_news))
+    contact = GatewayContact(on_news)
+    silence = asyncio.create_task(_report_silence(view, contact, on_news))
     try:
-        return await _follow_until_answered(client, session, event, view, on_news, stops_at_limit, follows_turn)
+        return await _follow_until_answered(
+            client, session, event, view, contact, on_news, stops_at_limit, follows_turn
+        )
     finally:
         silence.cancel()
+        contact.stop_reporting()
 
 
 async def read_replies(client: Connection, session: str, event: int) -> list[Entry]:
@@ -115,17 +122,48 @@ async def read_replies(client: Connection, session: str, event: int) -> list[Ent
     return []
 
 
-async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> None:
+class GatewayContact:
+    """Reports that the gateway has not answered for AWAY_S, and that it answers again."""
+
+    def __init__(self, on_news: Callable[[str], None]):
+        self.is_away = False
+        self._on_news = on_news
+        self._report: asyncio.TimerHandle | None = None
+
+    def note_break(self) -> None:
+        """Note that the connection has ended, or could not be made."""
+        if self._report is None:
+            self._report = asyncio.get_running_loop().call_later(AWAY_S, self._report_away)
+
+    def note_frame(self) -> None:
+        """Note that a frame came, as it does at the beginning of every connection."""
+        self.stop_reporting()
+        if self.is_away:
+            self.is_away = False
+            self._on_news("the gateway answers again")
+
+    def stop_reporting(self) -> None:
+        if self._report is not None:
+            self._report.cancel()
+            self._report = None
+
+    def _report_away(self) -> None:
+        self.is_away = True
+        self._on_news("the gateway is away; trying again")
+
+
+async def _report_silence(view: SessionView, contact: GatewayContact, on_news: Callable[[str], None]) -> None:
     """Report after SILENCE_S, and then each time when twice as long has passed, that nothing new is shown.
 
-    A turn that waits for a person, or for its retry, was reported already.
+    A turn that waits for a person, or for its retry, was reported already. Without a gateway, nothing is known of it.
     """
     loop = asyncio.get_running_loop()
     rev, since, due = view.rev, loop.time(), SILENCE_S
     while True:
         await asyncio.sleep(min(SILENCE_S, CHECK_INTERVAL_S))
         seconds = loop.time() - since
-        if view.rev != rev or not view.is_busy or view.open_questions() or "retry_at" in view.session:
+        is_known = view.open_questions() or "retry_at" in view.session or contact.is_away
+        if view.rev != rev or not view.is_busy or is_known:
             rev, since, due = view.rev, loop.time(), SILENCE_S
         elif seconds >= due:
             runs = view.session.get("state") == "running"
@@ -135,8 +173,8 @@ async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> 
 
 
 async def _follow_until_answered(
-    client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None],
-    stops_at_limit: bool, follows_turn: bool,
+    client: Connection, session: str, event: int, view: SessionView, contact: GatewayContact,
+    on_news: Callable[[str], None], stops_at_limit: bool, follows_turn: bool,
 ) -> Answer:  # fmt: skip
     reported = set[int]()
     has_met_limit = False
@@ -147,6 +185,7 @@ async def _follow_until_answered(
             async with aclosing(client.stream(session, view.rev)) as frames:
                 async for frame in frames:
                     deadline = loop.time() + RECONNECT_TIMEOUT_S
+                    contact.note_frame()
                     view.apply(frame)
                     if frame["type"] == "snapshot":
                         await _add_history_since(client, session, event, view, frame)
@@ -169,6 +208,7 @@ async def _follow_until_answered(
         except NoGateway:
             if loop.time() > deadline:
                 raise
+        contact.note_break()
         await asyncio.sleep(0.3)
 
 
