@@ -29,6 +29,8 @@ from semel.law.wake import MODES, Busy
 from semel.text.json_types import Json as JsonObject
 
 STREAM_RETRY_S = 0.2
+LATE_ANSWER_S = 10.0
+"""After how many seconds without the gateway's answer to a message a person is told so."""
 Sender = Annotated[str | None, typer.Option(help="The sender's name. Default: none, and the owner is the sender.")]
 
 
@@ -147,16 +149,17 @@ def say(
 
     async def go(client: AsyncClient) -> tuple[Accepted, Answer | None]:
         """Send the message. Return what the gateway says to it, and the answer; None if it is not waited for."""
-        accepted = await client.say(
-            session,
-            message,
-            files=files,
-            sender=sender,
-            id=id,
-            busy=mode,
-            automatic=automatic,
-            seen=seen,
-        )
+        with report_late_answer():
+            accepted = await client.say(
+                session,
+                message,
+                files=files,
+                sender=sender,
+                id=id,
+                busy=mode,
+                automatic=automatic,
+                seen=seen,
+            )
         with explain_lost_gateway(session, accepted.event):
             return accepted, await await_reply(client, accepted)
 
@@ -206,6 +209,17 @@ def check_files(paths: Sequence[Path]) -> None:
         if problem is not None:
             print_error(f"{path} {problem}. Nothing was sent.")
             raise typer.Exit(2)
+
+
+@contextmanager
+def report_late_answer() -> Iterator[None]:
+    """Say once that the gateway has not answered yet, if that takes LATE_ANSWER_S. Needs a running event loop."""
+    remark = "the gateway has not answered yet; still trying to send the message"
+    report = asyncio.get_running_loop().call_later(LATE_ANSWER_S, print_remark, remark)
+    try:
+        yield
+    finally:
+        report.cancel()
 
 
 @contextmanager
