@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from browser import Browser
 from cli_house import SCRIPTED, Cli
 from live_house import shows, wait_live
 
+from semel.faces.terminal import link as link_module
 from semel.faces.terminal.link import SessionLink
 from semel.testing.scripted_agent import prompt
+from semel.tools.address import GATEWAY_FILE
 
 NOTICED_S = 12.0
 SESSION = "demo:web:s"
@@ -48,6 +51,30 @@ def test_page_and_terminal_say_within_twelve_seconds_that_a_stopped_gateway_is_l
     shows(window, "#busy", "working")
     (tmp_path / "go").touch()
     shows(window, "#rows .agent .body", "done")
+
+
+async def test_a_gateway_that_takes_connections_and_never_answers_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "LATE_ANSWER_S", 0.1, raising=False)
+    tmp_path.chmod(0o700)
+    address = {"socket": str(tmp_path / "s"), "pid": os.getpid(), "url": "", "inode": tmp_path.stat().st_ino}
+    (tmp_path / GATEWAY_FILE).write_text(json.dumps(address))
+    away = asyncio.Event()
+
+    async def leave_unanswered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_unix_server(leave_unanswered, tmp_path / "s"):
+        link = SessionLink(tmp_path, SESSION, lambda rows, state: away.set() if state == "away" else None)
+        following = asyncio.create_task(link.run())
+        try:
+            async with asyncio.timeout(5):
+                await away.wait()
+        finally:
+            following.cancel()
+            await asyncio.wait([following])
 
 
 def state(window: Browser) -> str:

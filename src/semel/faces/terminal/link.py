@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from semel.text.json_types import Json
 State = Literal["connecting", "connected", "away", "new"]
 
 RECONNECT_DELAYS_S = (0.1, 0.3, 1.0, 2.0)
+LATE_ANSWER_S = 10.0  # as long as a stream that has begun may be silent by default
 SESSION_POLL_S = 2.0  # seconds between two checks whether a new session exists by now
 
 
@@ -45,7 +46,7 @@ class SessionLink:
         while True:
             try:
                 async with AsyncClient(self.data_dir) as self.client:
-                    async for frame in self.client.stream(self.session, self.view.rev):
+                    async for frame in self._open_stream(self.client):
                         failures = 0
                         self.state = "connected"
                         self._on_change(self.view.apply(frame), self.state)
@@ -59,6 +60,16 @@ class SessionLink:
             self._set_state("away")
             await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
             failures += 1
+
+    async def _open_stream(self, client: AsyncClient) -> AsyncGenerator[Json, None]:
+        """Yield the frames of the stream. Until the first one comes, a gateway that is late counts as away."""
+        late = asyncio.get_running_loop().call_later(LATE_ANSWER_S, self._set_state, "away")
+        try:
+            async for frame in client.stream(self.session, self.view.rev):
+                late.cancel()
+                yield frame
+        finally:
+            late.cancel()
 
     async def _wait_until_created(self) -> None:
         if removed_rows := self.view.forget():  # the session was deleted while it was shown
