@@ -60,8 +60,9 @@ def chat(
     The last line shows the keys that work: Enter sends, Esc closes what is open, else stops the running turn,
     ctrl+t chooses what becomes of a message while the agent is busy, ctrl+k lists the sessions, those that need you
     first, and opens another one or a new one; ctrl+page down and ctrl+page up go through those that are open.
-    Ctrl+o opens tool output, ctrl+d leaves. Ctrl+j starts a new line, up and down go through your messages, page up
-    and page down scroll. When the agent asks for a permission, Tab goes to the question and a to i answer it.
+    Ctrl+o opens tool output, ctrl+d leaves while nothing is written, ctrl+c twice at any time. Ctrl+j starts a new
+    line, up and down go through your messages, page up and page down scroll. When the agent asks for a permission, Tab
+    goes to the question and a to i answer it.
 
     "/" at the beginning lists the commands of Semel and of the agent, "@" the files of the agent's workspace; Tab or
     Enter completes. /attach PATH sends a file of this machine with the next message. What you write while no gateway

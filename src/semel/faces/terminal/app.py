@@ -148,12 +148,11 @@ class ChatApp(App[None]):
         self._leave_pressed_at = now
 
     def action_leave(self) -> None:
-        """ctrl+d, as in a shell: leave if the prompt is empty, else delete the next character."""
-        prompt = self.pane.prompt
-        if prompt.text:
-            prompt.action_delete_right()
-        else:
-            self._leave()
+        self._leave()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for `leave` while the prompt has a text: there ctrl+d deletes a character, as in a shell."""
+        return action != "leave" or not self.pane.prompt.text
 
     def _leave(self) -> None:
         """Leave, and say what was not sent: it is kept, and sent when `semel chat` is started again."""

@@ -196,7 +196,10 @@ class SessionPane(Vertical):
 
     def _refresh_keys(self) -> None:
         """Have the footer drawn again if other keys are live now."""
-        live_keys = (self.is_running, self.is_open, self.conversation.is_at_bottom, self.query_one(Question).display)
+        live_keys = (
+            self.is_running, self.is_open, self.conversation.is_at_bottom, self.query_one(Question).display,
+            bool(self.prompt.text),
+        )  # fmt: skip
         if live_keys != self._live_keys:
             self._live_keys = live_keys
             self.refresh_bindings()
@@ -260,6 +263,7 @@ class SessionPane(Vertical):
     def on_text_area_changed(self) -> None:
         self._keep_soon()
         self.complete()
+        self._refresh_keys()
 
     def on_text_area_selection_changed(self) -> None:
         self.complete()
