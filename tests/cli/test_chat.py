@@ -194,19 +194,6 @@ async def test_a_narrow_footer_shows_whole_keys_and_the_urgent_ones(house: Runni
         await seen(pilot, lambda: idle(pilot) and "answer" not in footer(pilot), "that there is nothing to answer")
 
 
-async def test_with_a_draft_ctrl_d_deletes_and_the_footer_does_not_say_that_it_leaves(
-    house: RunningGateway, tmp_path: Path
-) -> None:
-    async with chat(tmp_path) as pilot:
-        await seen(pilot, lambda: "leave" in footer(pilot), "the key to leave")
-        await pilot.press("a", "b", "left")
-        await seen(pilot, lambda: "leave" not in footer(pilot), "that the key does not leave")
-        await pilot.press("ctrl+d")
-        await seen(pilot, lambda: app_of(pilot).pane.prompt.text == "a", "that it deletes")
-        await pilot.press("backspace")
-        await seen(pilot, lambda: "leave" in footer(pilot), "the key to leave, again")
-
-
 async def test_keys_typed_while_a_question_appears_never_answer_it(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, PERMISSION)

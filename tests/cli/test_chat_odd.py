@@ -215,3 +215,16 @@ async def test_hundreds_of_tool_calls_are_drawn_and_opened_some_in_each_frame(
         conversation.open_all()
         await seen(pilot, lambda: all(row.opened for row in pilot.app.query(ItemWidget)), "their details")
         assert max(steps) <= 2 * ROWS_PER_FRAME and sum(steps) >= 600
+
+
+async def test_with_a_draft_ctrl_d_deletes_and_the_footer_does_not_say_that_it_leaves(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        await seen(pilot, lambda: "leave" in footer(pilot), "the key to leave")
+        await pilot.press("a", "b", "left")
+        await seen(pilot, lambda: "leave" not in footer(pilot), "that the key does not leave")
+        await pilot.press("ctrl+d")
+        await seen(pilot, lambda: app_of(pilot).pane.prompt.text == "a", "that it deletes")
+        await pilot.press("backspace")
+        await seen(pilot, lambda: "leave" in footer(pilot), "the key to leave, again")

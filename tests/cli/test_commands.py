@@ -16,7 +16,6 @@ from cli_house import PATIENCE, PERMISSION, Cli, heard, until
 from terminal import semel
 
 from semel.faces import busy_texts
-from semel.faces.cli import talk
 from semel.faces.client import wait_for_answer
 from semel.faces.terminal.link import SessionLink
 from semel.faces.view import SessionView
@@ -185,18 +184,6 @@ async def test_a_wait_on_a_dead_line_tells_that_the_gateway_is_away_and_nothing_
 
     await wait_for_answer.wait_for_answer(cast(Any, FrozenGateway()), "main", 1, told.append)
     assert told == ["the gateway is away; trying again", "the gateway answers again"]
-
-
-async def test_a_message_that_the_gateway_leaves_unanswered_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(talk, "LATE_ANSWER_S", 0.05)
-    with talk.report_late_answer():
-        await asyncio.sleep(0.0)
-    assert capsys.readouterr().err == "", "the answer came in time"
-    with talk.report_late_answer():
-        await asyncio.sleep(0.2)
-    assert capsys.readouterr().err == "the gateway has not answered yet; still trying to send the message\n"
 
 
 def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:

@@ -1,9 +1,13 @@
-"""What `semel status` and `semel doctor` say of a gateway of a cluster that does not answer, without any process."""
+"""What `semel status`, `semel doctor` and `semel say` say of a gateway that does not answer, without any process."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+import pytest
+
+from semel.faces.cli import talk
 from semel.faces.health.cluster import examine_cluster, explain_no_answer
 from semel.ledger.storage.cluster import ClusterGateway
 from semel.ledger.turns.seats import MissingGateway
@@ -57,3 +61,15 @@ def test_doctor_warns_of_silent_gateways_and_of_those_that_sessions_wait_for() -
     assert findings[1].text.startswith("1 session waits for the gateway gamma") and findings[1].remedy
     assert findings[2].text.startswith("beta has not answered since")
     assert examine_cluster([], []) == []
+
+
+async def test_a_message_that_the_gateway_leaves_unanswered_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(talk, "LATE_ANSWER_S", 0.05)
+    with talk.report_late_answer():
+        await asyncio.sleep(0.0)
+    assert capsys.readouterr().err == "", "the answer came in time"
+    with talk.report_late_answer():
+        await asyncio.sleep(0.2)
+    assert capsys.readouterr().err == "the gateway has not answered yet; still trying to send the message\n"
