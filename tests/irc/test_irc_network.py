@@ -54,7 +54,6 @@ async def test_an_answer_is_not_sent_to_a_nick_that_somebody_else_has_taken(hous
             await ann.wait(lambda: ann.texts == ["two"])
 
 
-@pytest.mark.long
 async def test_a_nick_that_changes_hands_between_two_parts_is_noticed_as_soon_as_between_two_lines(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +120,6 @@ async def test_an_answer_to_operators_alone_goes_to_no_one_else(house: House) ->
         assert (ann.texts, b.texts) == (["agreed", "hello all"], ["hello all"])
 
 
-@pytest.mark.long
 async def test_a_split_of_the_network_loses_no_identity_and_repeats_nothing(house: House, tmp_path: Path) -> None:
     assert isinstance(house.server, Inspircd)
     channel = house.channel(channels=[house.room], keepalive=0.5)
@@ -170,7 +168,6 @@ async def until_linked(user: IrcUser, nick: str) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.long
 async def test_an_answer_of_many_lines_arrives_whole_from_a_server_that_drops_who_floods_it(tmp_path: Path) -> None:
     with Inspircd(tmp_path, flood_limits=FLOOD_LIMITS) as server:
         house = House(server, tmp_path)
