@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
@@ -77,17 +74,6 @@ def _read_upload(value: Json) -> FileUpload:
     return FileUpload(url, content_url, name or "file", id or "", kind or "")
 
 
-@asynccontextmanager
-async def _lend_offered(inbox: Inbox, consent: FileConsent) -> AsyncGenerator[Path | None]:
-    """Lend the file that was offered; None if it was deleted. Raises NotSent if it is not offered, or not any more."""
-    async with AsyncExitStack() as until_read:
-        try:
-            file = await until_read.enter_async_context(inbox.lend_file(consent.key, str(consent.place)))
-        except LookupError:
-            raise NotSent("no such file is offered to this person, or they declined it") from None
-        yield file
-
-
 def _report_arrival(consent: FileConsent) -> Incoming:
     """Return the report that the message with the offer is there. An answer may come before its receipt."""
     return Incoming("echo", consent.key, str(consent.place), of=consent.offer)
@@ -121,12 +107,18 @@ class ConsentHandler:
     async def _end_offer(self, consent: FileConsent, inbox: Inbox) -> FileUpload | None:
         """Upload the file. Return where it is; None if it is recorded as not delivered.
 
-        That record is made before the buttons go away: whatever happens then, its part lends no file any more.
+        That record is made before the buttons go away: whatever happens then, its part lends no file any more. Raises
+        NotSent if no such file is offered, or not any more.
         """
-        async with _lend_offered(inbox, consent) as file:
-            if consent.upload is not None and file is not None:
-                await self._api.upload_file(consent.upload, await asyncio.to_thread(file.read_bytes))
-                return consent.upload
+        try:
+            async with inbox.lend_file(consent.key, str(consent.place)) as file:
+                is_wanted = consent.upload is not None
+                content = await asyncio.to_thread(file.read_bytes) if is_wanted and file is not None else None
+        except LookupError:
+            raise NotSent("no such file is offered to this person, or they declined it") from None
+        if consent.upload is not None and content is not None:
+            await self._api.upload_file(consent.upload, content)
+            return consent.upload
         reason = DECLINED_REASON if consent.upload is None else FILE_GONE_REASON
         await inbox.put([_report_arrival(consent), Incoming("failed", consent.id, of=consent.key, text=reason)], None)
         return None
