@@ -42,8 +42,8 @@ def find_homes(assignments: Iterable[tuple[str, str]]) -> dict[str, HermesChat]:
     """Return the chat that each platform has for what names none, by the platform. `assignments`: of `.env`."""
     values = {match.groups(): value for name, value in assignments if value and (match := _HOME.fullmatch(name))}
     return {
-        platform.lower(): HermesChat(platform.lower(), chat, values.get((platform, what, "_THREAD_ID")))
-        for (platform, what, is_thread), chat in values.items()
+        platform.lower(): HermesChat(platform.lower(), chat, values.get((platform, setting, "_THREAD_ID")))
+        for (platform, setting, is_thread), chat in values.items()
         if not is_thread
     }
 
