@@ -108,7 +108,7 @@ def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, 
     platform's id of the message. `key`: its idempotency key, if the platform reports it only now.
     """
     channel = dest.partition(":")[0]
-    confirmed = _find_posted(tx, channel, message, key)
+    confirmed = parts.find_reported(tx, channel, message, key)
     posted = confirmed or _find_reserving_part(tx, dest, message)
     if posted is None or (posted.channel, posted.session_key) != (channel, session):
         return None
@@ -122,17 +122,10 @@ def find_answer(tx: Tx, dest: str, session: str, message: str, key: str | None, 
     return None if is_unseen_question else answer
 
 
-def _find_posted(tx: Tx, channel: str, message: str, key: str | None) -> OutgoingPart | None:
-    id = tx.value(int, "part_of_receipt", receipt=message, channel=channel)
-    if id is None and key is not None:
-        id = tx.value(int, "part_by_key", key=key)
-    return tx.one(OutgoingPart, "part_get", id=id) if id is not None else None
-
-
 def _find_reserving_part(tx: Tx, dest: str, message: str) -> OutgoingPart | None:
     """Return the part whose place this message reserves, while it is not confirmed that its text has filled it."""
     head = parts.find_head(tx, dest)
-    part = tx.one(OutgoingPart, "part_get", id=head.id) if head is not None else None
+    part = parts.get(tx, head.id) if head is not None else None
     is_reserved = part is not None and reservations.find_reserved_message(entries.load(part.op)) == message
     return part if is_reserved else None
 

@@ -119,10 +119,24 @@ def find_origin(tx: Tx, part: int) -> PartOrigin | None:
     return tx.one(PartOrigin, "part_origin", id=part)
 
 
+def find_by_key(tx: Tx, key: str) -> OutgoingPart | None:
+    """Return the part with this key; None if there is none."""
+    part = tx.value(int, "part_by_key", key=key)
+    return None if part is None else get(tx, part)
+
+
+def find_reported(tx: Tx, channel: str, receipt: str, key: str | None) -> OutgoingPart | None:
+    """Return the part of a message that a platform reports: by its receipt there, else by its key, if that is told."""
+    part = tx.value(int, "part_of_receipt", receipt=receipt, channel=channel)
+    if part is not None:
+        return get(tx, part)
+    return None if key is None else find_by_key(tx, key)
+
+
 def is_for(tx: Tx, key: str, dest: str) -> bool:
     """Return whether a part with this key is for `dest`."""
-    part = tx.value(int, "part_by_key", key=key)
-    return part is not None and get(tx, part).dest == dest
+    row = find_by_key(tx, key)
+    return row is not None and row.dest == dest
 
 
 def find_file(tx: Tx, key: str, dest: str) -> str | None:
@@ -130,8 +144,7 @@ def find_file(tx: Tx, key: str, dest: str) -> str | None:
 
     Raises NoSuchPart if no part for `dest` has this key, or it has no file, or is known to have failed.
     """
-    part = tx.value(int, "part_by_key", key=key)
-    row = None if part is None else get(tx, part)
+    row = find_by_key(tx, key)
     op = {} if row is None else entries.load(row.op)
     if row is None or row.dest != dest or row.failed is not None or (op and "file" not in op):
         raise NoSuchPart(f"no file with this key can have arrived at {dest}")

@@ -484,10 +484,10 @@ def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bo
 
     This settles a part whose answer was lost. Return False if there was nothing to settle.
     """
-    part = tx.value(int, "part_by_key", key=key)
-    if part is None:
+    row = parts.find_by_key(tx, key)
+    if row is None:
         return False
-    row, message = parts.get(tx, part), _valid_platform_id(platform_id)
+    message = _valid_platform_id(platform_id)
     if row.channel == channel and reservations.is_two_step(entries.load(row.op)):
         return reservations.settle_reported_placeholder(tx, row, message)
     if row.channel != channel or "found" not in law.TABLE[row.state]:

@@ -19,9 +19,7 @@ _REPORT = "it reports that a message failed"
 
 def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
     """Return the part that a report names by its receipt or its key; if there is none, return a text that says why."""
-    part_id = tx.value(int, "part_of_receipt", receipt=receipt_or_key, channel=channel)
-    part_id = part_id if part_id is not None else tx.value(int, "part_by_key", key=receipt_or_key)
-    row = parts.get(tx, int(part_id)) if part_id is not None else None
+    row = parts.find_reported(tx, channel, receipt_or_key, receipt_or_key)
     if row is None or row.channel != channel:
         return f"{_REPORT}, but no message of this channel has that id"
     if row.failed is not None:
